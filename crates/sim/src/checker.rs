@@ -4,6 +4,7 @@
 //! plan: the [`View`] with which the request is stamped. The rules are written here a second time,
 //! from their text and the objects' JSON, not by calling the controller's functions.
 
+mod answer;
 mod backoff;
 mod beside;
 mod budget;
@@ -36,7 +37,6 @@ mod revision;
 mod rolled_back;
 mod situation;
 mod stage;
-mod standing;
 mod status;
 mod template;
 mod waves;
@@ -95,6 +95,8 @@ pub enum Property {
     /// paused, has failed, or has no valid policy, and while it is set aside; it loses no pod to
     /// the target's placement unless the policy allows it (G1, G5–G7, G33, G42).
     Gate,
+    /// The states of the nodes of a guarded rollout are true (G31, G33, G34).
+    State,
     /// The record of a rollout is written before anything follows from it, moves on by the rules
     /// only, and at rest states why the rollout is not complete (G8–G11, G15).
     Record,
@@ -300,7 +302,6 @@ impl Checks {
             return Some(violation);
         }
         self.note_record(write, &view);
-        self.note_begun(write, &view);
         if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
             let node = model::Pod::parse(write.body).node().unwrap_or_default().to_owned();
             self.created_pods.insert(name.to_owned(), node);
@@ -343,18 +344,6 @@ impl Checks {
         let seen = self.history.daemon_sets(view.role).at(&view.daemon_set, view.feeds.daemon_sets);
         if let Some(policy) = seen.and_then(|ds| ds.policy.valid()).cloned() {
             self.history.note_steps(&record, &policy);
-        }
-    }
-
-    /// Notes why a pod is deleted, or begins to change.
-    fn note_begun(&mut self, write: &PendingWrite, view: &View) {
-        let is_beginning = || write.deletes(&POD) || in_place::begun(write).is_some();
-        let uid = write.uid_precondition().filter(|_| is_beginning());
-        let plan = self.plans.get(&(view.replica, view.plan));
-        if let Some((uid, plan)) = uid.zip(plan)
-            && let Some(reason) = plan.deletions.get(uid).or_else(|| plan.changes.get(uid))
-        {
-            self.history.note_begun(uid, *reason);
         }
     }
 
@@ -487,7 +476,8 @@ impl Checks {
     }
 }
 
-/// What is wrong with the questions and with what the replica states: copies, and open nodes.
+/// What is wrong with the questions and with what the replica states: copies, open nodes and the
+/// states of nodes.
 fn stated_problem(
     view: &View,
     situation: &Situation,
@@ -496,7 +486,8 @@ fn stated_problem(
 ) -> Option<Violation> {
     let found = questions.check(view, situation, history);
     let found = found.or_else(|| copies::check_statement(view, situation, history));
-    found.or_else(|| waves::check(situation, history))
+    let found = found.or_else(|| waves::check(situation, history));
+    found.or_else(|| node_state::check(view, situation, history))
 }
 
 fn violation(property: Property, message: String) -> Option<Violation> {

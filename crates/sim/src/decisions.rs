@@ -17,7 +17,7 @@ use crate::network::{Views, lock};
 use crate::role::Role;
 use crate::seen;
 use crate::statement::{self, Statement, Statements};
-use crate::view::{Idle, Planner, Subject, Times, ViewRecorder};
+use crate::view::{Idle, Planner, Times, ViewRecorder};
 
 /// Maximum delay of a timer.
 const TIMER_DELAY_MAX_MS: i64 = 5;
@@ -109,7 +109,7 @@ impl Decisions for CheckedDecisions {
                         format!("replica {}: {} plans: {write}", self.replica, raw.key)
                     });
                 }
-                let subject = self.subject(&raw.key, &raw.uid);
+                let subject = self.subject(&raw.uid);
                 let view = self.recorder.view(self.planner(self.times(planned_at)), subject, plan);
                 lock(&self.views).insert(raw.key.clone(), view);
             }
@@ -199,8 +199,9 @@ impl CheckedDecisions {
         Planner { replica: self.replica, role: self.role, burst: self.burst, times }
     }
 
-    fn subject<'a>(&self, key: &'a DaemonSetKey, uid: &'a Uid) -> Subject<'a> {
-        Subject { key, uid, stated: self.statements.get(uid).cloned().unwrap_or_default() }
+    /// A DaemonSet, and what the replica states of it.
+    fn subject<'a>(&self, uid: &'a Uid) -> (&'a Uid, Statement) {
+        (uid, self.statements.get(uid).cloned().unwrap_or_default())
     }
 
     /// Notes the DaemonSets for which the replica had nothing to do until just before now, as it
@@ -221,17 +222,14 @@ impl CheckedDecisions {
             self.state.index.keys().filter(|key| self.is_idle(key)).collect();
         for key in &idle {
             let Some(state) = self.state.index.state(key) else { continue };
-            let subject = self.subject(key, &state.daemon_set().uid);
+            let subject = self.subject(&state.daemon_set().uid);
             let view = self.recorder.idle_view(self.planner(before), subject);
             journal::note_idle(Idle { view, waited_ms });
         }
     }
 
-    /// Updates and publishes what the replica states of each DaemonSet.
+    /// Updates what the replica states of each DaemonSet, and publishes what it states of rollouts.
     fn update_statements(&mut self) {
-        if self.role == Role::BuiltIn {
-            return;
-        }
         let index = &self.state.index;
         let states = index.keys().filter_map(|key| index.state(&key));
         let now = (self.clocks.now(), self.recorder.feeds());
@@ -241,7 +239,9 @@ impl CheckedDecisions {
             (uid.clone(), Statement::of(state, index.nodes(), before, now))
         });
         self.statements = statements.collect();
-        statement::publish(&self.statements);
+        if self.role != Role::BuiltIn {
+            statement::publish(&self.statements);
+        }
     }
 
     /// Checks that the counts and work sets equal recomputed ones right after a plan (C80).

@@ -1,12 +1,13 @@
-//! What a replica has decided of a rollout and no object says: which nodes it has opened, and which
-//! copies of ConfigMaps the target has. So the replica states it, and the checkers judge it.
+//! What a replica knows and has decided, and no object says: which orphan pods it knows, which
+//! nodes a rollout has opened, in which states they are, and which copies of ConfigMaps the target
+//! has. So the replica states it, and the checkers judge it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_core::api::{ConfigCopies, Timestamp, Uid};
-use everynode_core::daemon_set::DaemonSetState;
+use everynode_core::daemon_set::{DaemonSetState, NodeState, SetAside};
 use everynode_core::node_table::NodeTable;
 
 use crate::feeds::Feeds;
@@ -17,8 +18,12 @@ pub(crate) type Copies = BTreeMap<String, String>;
 /// What a replica states of a DaemonSet.
 #[derive(Clone, Debug, Default)]
 pub struct Statement {
+    /// The UIDs of the orphan pods that it knows (C3, C21).
+    pub orphans: Arc<BTreeSet<String>>,
     /// The names of the nodes whose wave the replica has opened (G1).
     pub open_nodes: Arc<BTreeSet<String>>,
+    /// All nodes by name, while a valid policy guards the rollout.
+    pub nodes: Arc<BTreeMap<String, StatedNode>>,
     /// The copies of ConfigMaps that the target has (G58).
     pub copies: Arc<Copies>,
     /// Since when it has had them.
@@ -26,6 +31,69 @@ pub struct Statement {
     template: Arc<str>,
     /// Those for which its last plan has decided, whatever policy it has seen since.
     decided: Option<Arc<ConfigCopies>>,
+}
+
+/// A node of a guarded rollout, as a replica states it.
+#[derive(Clone, Copy, Debug)]
+pub struct StatedNode {
+    /// Its state (G31).
+    pub state: NodeState,
+    /// Since when it has had this state, whatever the details.
+    pub since: Timestamp,
+    /// Since when it has been at this stage: the rollout has yet to begin on it, is at work there,
+    /// is done, or leaves it alone.
+    pub at_stage_since: Timestamp,
+    /// Since when the replica has followed the rollout's nodes.
+    pub known_since: Timestamp,
+    /// When the rollout was first done with it, or it was blamed or set aside.
+    pub passed_at: Option<Timestamp>,
+}
+
+impl StatedNode {
+    fn new(
+        state: NodeState,
+        (now, known_since): (Timestamp, Timestamp),
+        before: Option<&Self>,
+        is_same_target: bool,
+    ) -> Self {
+        let new = Self {
+            state,
+            since: now,
+            at_stage_since: now,
+            known_since,
+            passed_at: matches!(
+                state,
+                NodeState::Done | NodeState::Failed | NodeState::SetAside(_)
+            )
+            .then_some(now),
+        };
+        let Some(before) = before else { return new };
+        let is_at_stage = is_same_target && stage(state) == stage(before.state);
+        Self {
+            since: if kind(state) == kind(before.state) { before.since } else { now },
+            at_stage_since: if is_at_stage { before.at_stage_since } else { now },
+            passed_at: before.passed_at.filter(|_| is_same_target).or(new.passed_at),
+            ..new
+        }
+    }
+}
+
+fn kind(state: NodeState) -> (&'static str, Option<SetAside>) {
+    match state {
+        NodeState::SetAside(reason) => (state.as_str(), Some(reason)),
+        _ => (state.as_str(), None),
+    }
+}
+
+fn stage(state: NodeState) -> u8 {
+    match state {
+        NodeState::Waiting { .. } | NodeState::Asked { .. } | NodeState::Pulling { .. } => 0,
+        NodeState::Updating { .. }
+        | NodeState::Failed
+        | NodeState::SetAside(SetAside::BrokenBefore | SetAside::Lost) => 1,
+        NodeState::Done => 2,
+        NodeState::SetAside(_) => 3,
+    }
 }
 
 /// When a replica first stated the copies of a target.
@@ -68,15 +136,19 @@ impl Statement {
             let is_recent = at.0 - since.at.0 < DECIDED_WITHIN_MS;
             known != template || since.is_other_template && is_recent
         });
-        let since = match before {
-            Some(before) if before.template == *template && before.decided == *decided => {
-                before.since
-            }
-            _ => Since { at, feeds, is_other_template },
-        };
+        let same = before.filter(|it| it.template == *template && it.decided == *decided);
+        let since = same.map_or(Since { at, feeds, is_other_template }, |same| same.since);
+        let known_since = before.and_then(|before| Some(before.nodes.values().next()?.known_since));
+        let times = (at, known_since.unwrap_or(at));
+        let stated = state.node_states(nodes).map(|(name, state)| {
+            let before = before.and_then(|before| before.nodes.get(name.as_str()));
+            (name.to_string(), StatedNode::new(state, times, before, same.is_some()))
+        });
         let open_nodes = state.open_nodes(nodes).map(ToString::to_string).collect();
         Self {
+            orphans: Arc::new(state.orphans().map(ToString::to_string).collect()),
             open_nodes: Arc::new(open_nodes),
+            nodes: Arc::new(stated.collect()),
             copies: Arc::new(copies),
             since,
             template: template.clone(),

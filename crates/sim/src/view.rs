@@ -1,22 +1,17 @@
 //! What a replica had seen when it made a plan. Every request of the plan is stamped with it, so
 //! that the checkers can judge the request by what its sender knew.
 
-mod orphans;
-
 use std::sync::Arc;
 
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change;
-use everynode_core::api::{CheckVerdict, DaemonSetKey, Timestamp, Uid};
+use everynode_core::api::{CheckVerdict, Timestamp, Uid};
 use everynode_core::plan::{CheckQuestion, Outcome, Plan, Write, WriteResult};
 
 use crate::feeds::Feeds;
 use crate::role::Role;
 use crate::statement::Statement;
-use orphans::OrphanRecorder;
-
-pub(crate) use orphans::KnownOrphans;
 
 /// Longer than the controller waits until it sees a write (C60), and than it delays creations
 /// (C28).
@@ -47,8 +42,6 @@ pub struct View {
     pub stated: Statement,
     /// The watches.
     pub feeds: Feeds,
-    /// The orphan pods that the replica knows, unless it knows all that the watch has shown.
-    pub orphans: Option<Arc<KnownOrphans>>,
     /// The outcomes of the replica's earlier writes of pods and records of this DaemonSet, in their
     /// order.
     pub outcomes: Vec<WriteOutcome>,
@@ -119,17 +112,6 @@ pub(crate) struct Planner {
     pub times: Times,
 }
 
-/// What a plan is for.
-#[derive(Debug)]
-pub(crate) struct Subject<'a> {
-    /// Namespace and name of the DaemonSet.
-    pub key: &'a DaemonSetKey,
-    /// Its UID.
-    pub uid: &'a Uid,
-    /// What the replica states of it.
-    pub stated: Statement,
-}
-
 /// What the clocks of a replica show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
@@ -156,7 +138,6 @@ impl Times {
 #[derive(Debug, Default)]
 pub(crate) struct ViewRecorder {
     feeds: Feeds,
-    orphans: OrphanRecorder,
     outcomes: Vec<WriteOutcome>,
     answers: Arc<Vec<KnownAnswer>>,
     plans: u64,
@@ -171,14 +152,10 @@ impl ViewRecorder {
                 advance(&mut self.feeds.nodes, change);
             }
             Event::Observed(Observation::DaemonSet(change)) => {
-                if advance(&mut self.feeds.daemon_sets, change) {
-                    self.orphans.record_daemon_set(change);
-                }
+                advance(&mut self.feeds.daemon_sets, change);
             }
             Event::Observed(Observation::Pod(change)) => {
-                if advance(&mut self.feeds.pods, change) {
-                    self.orphans.record_pod(change);
-                }
+                advance(&mut self.feeds.pods, change);
                 if let Change::Reset { version, .. } = change {
                     self.feeds.pods_listed = version.0;
                 }
@@ -212,8 +189,8 @@ impl ViewRecorder {
             Event::ConfigMapsObserved { change, .. } => {
                 advance(&mut self.feeds.config_maps, change);
             }
-            Event::OrphansListed(list) => self.orphans.record_list(list),
-            Event::Executed { .. }
+            Event::OrphansListed(_)
+            | Event::Executed { .. }
             | Event::Connected
             | Event::Observed(
                 Observation::RolloutPolicy(_) | Observation::ClusterRolloutPolicy(_),
@@ -236,9 +213,14 @@ impl ViewRecorder {
     }
 
     /// The view of a plan that is about to be executed.
-    pub(crate) fn view(&mut self, planner: Planner, subject: Subject, plan: &Plan) -> Arc<View> {
+    pub(crate) fn view(
+        &mut self,
+        planner: Planner,
+        (uid, stated): (&Uid, Statement),
+        plan: &Plan,
+    ) -> Arc<View> {
         self.plans += 1;
-        let mut view = self.idle_view(planner, subject);
+        let mut view = self.idle_view(planner, (uid, stated));
         view.writes.clone_from(&plan.writes);
         view.is_waiting = plan.waiting.is_some();
         let view = Arc::new(view);
@@ -250,9 +232,8 @@ impl ViewRecorder {
 
     /// The view of a replica that has nothing to do for a DaemonSet: it writes nothing, and its
     /// number is that of the last plan.
-    pub(crate) fn idle_view(&mut self, planner: Planner, subject: Subject) -> View {
+    pub(crate) fn idle_view(&mut self, planner: Planner, (uid, stated): (&Uid, Statement)) -> View {
         let Planner { replica, role, burst, times } = planner;
-        let Subject { key, uid, stated } = subject;
         let daemon_set = uid.to_string();
         let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
         View {
@@ -267,7 +248,6 @@ impl ViewRecorder {
             followed_clock: times.followed_clock,
             stated,
             feeds: self.feeds,
-            orphans: self.orphans.orphans(key),
             answers: self.answers.clone(),
             writes: Vec::new(),
             is_waiting: false,
@@ -276,15 +256,12 @@ impl ViewRecorder {
     }
 }
 
-/// Advances the version that a watch has reached, and returns whether the watch has not shown the
-/// change before. A list replaces what the watch has shown.
-fn advance<T>(reached: &mut u64, change: &Change<T>) -> bool {
+/// Advances the version that a watch has reached. A list replaces what the watch has shown.
+fn advance<T>(reached: &mut u64, change: &Change<T>) {
     let version = change.version().0;
-    let is_new = version > *reached || matches!(change, Change::Reset { .. });
-    if is_new {
+    if version > *reached || matches!(change, Change::Reset { .. }) {
         *reached = version;
     }
-    is_new
 }
 
 impl Drop for View {

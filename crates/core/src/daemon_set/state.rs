@@ -35,7 +35,7 @@ use crate::rollout::{
 
 use super::index::NodeCounts;
 use crate::config::{Config, PodDuty};
-use crate::node::{Health, RolloutParameters, Scheduling, Slot, Wave};
+use crate::node::{Health, NodeState, RolloutParameters, Scheduling, Slot, Wave};
 
 use overrides::{NodeOverrides, OverrideInput};
 use parts::{
@@ -524,6 +524,23 @@ impl DaemonSetState {
     pub fn wave(&self) -> Option<WaveName> {
         let policy = self.daemon_set.policy.valid()?;
         policy.wave_name(&self.rollout.moving()?.position)
+    }
+
+    /// The nodes of a guarded rollout with their states, whether their wave is open or not, as of
+    /// the last plan (G31). For checkers.
+    pub fn node_states<'a>(
+        &'a self,
+        nodes: &'a NodeTable,
+    ) -> impl Iterator<Item = (&'a NodeName, NodeState)> {
+        let waves = self.rollout.waves.iter();
+        waves.flat_map(|waves| nodes.iter().map(|(id, node)| (&node.name, waves.state(id))))
+    }
+
+    /// The UIDs of the orphan pods that it knows (C3, C21). For checkers.
+    pub fn orphans(&self) -> impl Iterator<Item = &Uid> {
+        let placed = self.slots.iter().flat_map(|slot| slot.pods.as_slice());
+        let all = placed.chain(self.other_pods.unplaced.values());
+        all.filter(|pod| pod.is_orphan()).map(|pod| &pod.uid)
     }
 
     /// The nodes whose wave is open (G1). For checkers.

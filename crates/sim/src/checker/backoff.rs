@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::Timestamp;
 
+use super::answer::Answer;
 use super::creation_delay::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
 use super::history::History;
 use super::judged_plan::JudgedPlan;
 use super::model::Node;
 use super::reason::Doubt;
 use super::situation::{OnNode, Situation};
-use super::standing::Answer;
 use crate::view::View;
 
 /// The deletions of pods that have ended, by replica, DaemonSet and node.

@@ -12,7 +12,7 @@ use super::model::{Eligibility, Namespace, Node, Phase, Pod, Record, Revision};
 use super::reason::Doubt;
 use super::situation::{OnNode, Situation};
 use super::stage::{Movement, Stage, Wanted};
-use super::standing::NodeState;
+use everynode_core::daemon_set::{NodeState, SetAside};
 
 /// Records have whole seconds, and that of an end may be a second late (G36).
 const RECORD_TIME_ERROR_MS: i64 = 2_000;
@@ -63,15 +63,16 @@ impl<'a> Situation<'a> {
         self.movement().is_some_and(|movement| !movement.replaces) || on_node.wanted == Wanted::Kept
     }
 
-    /// Whether the node may be, or surely is, one whose old pod is left alone until the rollout has
-    /// begun there (G33). Going back, it does not matter what becomes of absent nodes.
+    /// Whether the node is one whose old pod is left alone until the rollout has begun there
+    /// (G33). Going back, it does not matter what becomes of absent nodes.
     pub(super) fn is_left_alone(&self, on_node: &OnNode<'a>, doubt: Doubt) -> bool {
-        let states = &on_node.standing.states;
-        match doubt {
+        match (on_node.state(), doubt) {
             _ if self.goes_back() => doubt == Doubt::Demands && self.is_absent(on_node),
-            _ if states.is_unguarded() => false,
-            Doubt::Allows => states.surely(NodeState::SetAside),
-            Doubt::Demands => !states.surely(NodeState::Waiting),
+            (Some(NodeState::Waiting { .. }), _) => false,
+            (None, _) => self.goes_forward() && doubt == Doubt::Demands,
+            (Some(state), Doubt::Allows) => matches!(state, NodeState::SetAside(reason)
+                if !matches!(reason, SetAside::Joined | SetAside::BrokenBefore | SetAside::Lost)),
+            (Some(_), Doubt::Demands) => true,
         }
     }
 

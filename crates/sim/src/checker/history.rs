@@ -12,7 +12,6 @@ use everynode_sandbox::store::{Action, Store};
 use crate::role::{Installation, Role};
 use crate::statement::Copies;
 
-use super::judged_plan::Deletion;
 use super::model::{ConfigMap, DaemonSet, Namespace, Node, Pod, Policy, Record, Revision, Step};
 
 /// The versions of all objects that the checkers read.
@@ -26,9 +25,6 @@ pub(super) struct History {
     pub pods: Versions<Pod>,
     pub config_maps: Versions<ConfigMap>,
     pub revisions: Versions<Revision>,
-    /// The pods that were deleted, or began to change, by reason and UID, each with the version
-    /// before that.
-    begun: BTreeMap<(Deletion, String), u64>,
     assumed: Assumed<Pod>,
     /// DaemonSets whose target has copies of ConfigMaps, as replicas state it.
     with_copies: Assumed<DaemonSet>,
@@ -146,23 +142,6 @@ impl History {
     /// Whether the position of a record refers to the steps of this policy.
     pub(super) fn is_of_steps(&self, record: &Record, policy: &Policy) -> bool {
         self.steps.get(&record.steps) == Some(&policy.steps)
-    }
-
-    /// Notes why a pod is deleted, or begins to change.
-    pub(super) fn note_begun(&mut self, uid: &str, reason: Deletion) {
-        self.begun.entry((reason, uid.to_owned())).or_insert(self.version);
-    }
-
-    /// Whether the replica that deleted the pod, or began to change it, did not see it available.
-    pub(super) fn was_begun_unavailable(&self, uid: &str) -> bool {
-        self.begun.contains_key(&(Deletion::OldAndUnavailable, uid.to_owned()))
-    }
-
-    /// The available pods of a target that were deleted to go back, after a version.
-    pub(super) fn gone_back_after(&self, version: u64) -> impl Iterator<Item = (&str, u64)> {
-        let back = self.begun.iter().filter(|((reason, _), _)| *reason == Deletion::GoingBack);
-        let later = back.filter(move |(_, at)| **at >= version);
-        later.map(|((_, uid), at)| (uid.as_str(), *at))
     }
 
     /// Whether a pod of a rolling update has the hash of another revision than the newest one.
@@ -310,6 +289,17 @@ impl<T> Versions<T> {
     /// All objects that exist.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.objects.values().filter_map(|states| states.last()?.1.as_deref())
+    }
+
+    /// Whether an object was so at a version and until another one.
+    pub(super) fn was_always(
+        &self,
+        uid: &str,
+        (since, until): (u64, u64),
+        is_it: impl Fn(&T) -> bool,
+    ) -> bool {
+        let mut later = self.of(uid).filter(|(at, _)| *at > since && *at <= until);
+        self.at(uid, since).is_some_and(&is_it) && later.all(|(_, state)| is_it(state))
     }
 
     /// The objects that exist and have changed since a version.

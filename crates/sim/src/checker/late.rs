@@ -24,8 +24,8 @@ pub(super) fn check(situation: &Situation, judged: &JudgedPlan) -> Option<Violat
 
 /// Whether a complete rollout may begin on no further node.
 pub(super) fn may_be_held(situation: &Situation) -> bool {
-    let may_have_failed = situation.nodes.values().filter(|on| on.standing.may_have_failed_late);
-    max_failed(situation, 0).is_some_and(|max| may_have_failed.count() > max)
+    let failed = situation.nodes.values().filter(|on_node| on_node.has_failed());
+    max_failed(situation, 0).is_some_and(|max| failed.count() > max)
 }
 
 /// How many nodes may fail, if this many have a pod of the target; `None` unless the rollout is
@@ -37,8 +37,9 @@ fn max_failed(situation: &Situation, touched: usize) -> Option<usize> {
 }
 
 fn surely_failed<'a>(situation: &'a Situation, begun: &[&str]) -> Vec<&'a str> {
-    let nodes = situation.nodes.iter().filter(|(name, on_node)| {
-        on_node.standing.has_surely_failed_late && !begun.contains(*name)
-    });
+    let nodes = situation
+        .nodes
+        .iter()
+        .filter(|(name, on_node)| on_node.has_failed() && !begun.contains(*name));
     nodes.map(|(name, _)| *name).collect()
 }

@@ -1,109 +1,216 @@
-//! The states that each node may be in while a policy guards a rollout (G31, G33, G34).
+//! The states of the nodes while a policy guards a rollout (G31, G33, G34, G41).
 //!
-//! What a replica remembers, and in which order its watches have shown it what happened, is known
-//! to that replica only. So a node has every state that some memory allows: what is surely wrong is
-//! forbidden, and only what is surely due is demanded.
+//! Which state a node is in depends on what a replica remembers. So each replica states it, and the
+//! checkers use what it states. Here that is judged: a state must be true of the pods and the node
+//! as the replica has seen them. What happened within a minute may have been shown in any order.
 
-mod past;
-
-use std::collections::BTreeSet;
+use everynode_core::api::Timestamp;
+use everynode_core::daemon_set::{NodeState, Outage, SetAside};
+use everynode_core::plan::{Outcome, Write};
 
 use super::history::History;
 use super::model::{Eligibility, Node, Phase, Pod, Policy, Update};
 use super::situation::{OnNode, OurPod, Situation};
-use super::stage::{Stage, Wanted};
-use super::standing::{Answer, Memory, NodeState, NodeStates, Standing};
+use super::stage::Stage;
+use super::{Property, Violation};
 use crate::role::Role;
-use past::Past;
+use crate::statement::StatedNode;
+use crate::view::{View, WriteOutcome};
 
 /// Clocks drift, and objects have whole seconds.
 const TOLERANCE_MS: i64 = 3_000;
-/// Longer than the watches of a replica are behind each other, or its process stands still: what
-/// happens within this time may be shown in another order.
+/// Longer than the watches of a replica are behind each other, or its process stands still.
 const UNORDERED_MS: i64 = 60_000;
 /// How long a node that is not ready has had no available pod before it is updated (G33).
 const REPAIRABLE_MS: i64 = 60_000;
 
-impl<'a> Situation<'a> {
+impl OnNode<'_> {
+    /// The state of the node, as the replica states it; `None` unless a policy guards the rollout.
+    pub(super) fn state(&self) -> Option<NodeState> {
+        self.stated.map(|stated| stated.state)
+    }
+
+    /// Whether the node does not hold up its wave (G39).
+    pub(super) fn has_passed(&self) -> bool {
+        self.is_tried() || self.is_aside()
+    }
+
+    /// Whether the rollout has tried something on the node (G39).
+    pub(super) fn is_tried(&self) -> bool {
+        self.is_done() || self.has_failed()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.state() == Some(NodeState::Done)
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.state() == Some(NodeState::Failed)
+    }
+
+    /// Whether the node is set aside (G33).
+    pub(super) fn is_aside(&self) -> bool {
+        matches!(self.state(), Some(NodeState::SetAside(_)))
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.state() == Some(NodeState::SetAside(SetAside::Lost))
+    }
+
+    /// Whether the rollout has yet to begin on the node.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state(), Some(NodeState::Waiting { .. }))
+    }
+
+    /// Whether the rollout was done with the node before, and is not now.
+    pub(super) fn was_passed(&self) -> bool {
+        matches!(self.state(), Some(NodeState::Updating { was_passed: true, .. }))
+    }
+
+    pub(super) fn is_updating(&self) -> bool {
+        matches!(self.state(), Some(NodeState::Updating { .. }))
+    }
+}
+
+impl Situation<'_> {
     /// Whether a policy guards a rollout that goes forward, or has yet to begin.
     pub(super) fn goes_forward(&self) -> bool {
         self.is_guarded() && self.movement().is_some_and(|movement| !movement.goes_back)
     }
 
-    /// Determines how all nodes take part in the rollout.
-    pub(super) fn determine_standings(&mut self, memory: &Memory, history: &History) {
-        let Some(policy) = self.ds.policy.valid().filter(|_| self.goes_forward()) else { return };
-        let mut past = self.past(memory, history);
-        let standings: Vec<Standing> = self
-            .nodes
-            .iter()
-            .map(|(name, on_node)| {
-                let past = past.remove(name).unwrap_or_default();
-                match on_node.node {
-                    Some(node) => {
-                        Reading { situation: self, policy, on_node, node, past }.standing()
-                    }
-                    None => Standing { states: [NodeState::Done].into(), ..Standing::default() },
-                }
-            })
-            .collect();
-        for (on_node, standing) in self.nodes.values_mut().zip(standings) {
-            on_node.standing = standing;
-        }
+    /// The version with which the attempt began: that of its first record.
+    pub(super) fn attempt(&self, history: &History) -> u64 {
+        let (Stage::Moving(record), Some(current)) = (&self.stage, self.revisions.current.last())
+        else {
+            return history.version();
+        };
+        let mut records = history.records(&current.metadata.uid);
+        let first = records.find(|(_, other)| other.began == record.began);
+        first.map_or(history.version(), |(at, _)| at)
+    }
+
+    /// Whether the target has had another attempt before this one.
+    pub(super) fn is_repeated(&self, history: &History) -> bool {
+        let (Stage::Moving(record), Some(current)) = (&self.stage, self.revisions.current.last())
+        else {
+            return false;
+        };
+        let mut records = history.records(&current.metadata.uid);
+        records.any(|(_, it)| it.began != record.began && it.phase != Phase::Pending)
+    }
+
+    /// Whether nothing shows of which revision pods are, or which ones are there.
+    fn is_in_doubt(&self, on_node: &OnNode, view: &View) -> bool {
+        let is_unknown = |WriteOutcome { result, .. }: &WriteOutcome| match &result.write {
+            Write::DeletePod(pod) => {
+                matches!(result.outcome, Outcome::Unknown { .. })
+                    && on_node.pods.iter().any(|our| our.pod.metadata.uid == pod.uid.to_string())
+            }
+            _ => false,
+        };
+        !self.has_current_hash()
+            || self.is_hash_doubtful()
+            || self.is_generation_doubtful(on_node)
+            || on_node.pending.is_some()
+            || on_node.has_seen_pending
+            || view.outcomes.iter().any(is_unknown)
     }
 }
 
-/// A node of a guarded rollout, with all that decides about its state.
-struct Reading<'s, 'a> {
+/// Judges the states of the nodes.
+pub(super) fn check(view: &View, situation: &Situation, history: &History) -> Option<Violation> {
+    let is_followed = situation.movement().is_some() && !view.is_waiting;
+    let policy = situation.ds.policy.valid().filter(|_| is_followed)?;
+    let attempt = situation.attempt(history);
+    situation.nodes.iter().find_map(|(name, on_node)| {
+        let (node, stated) = (on_node.node?, on_node.stated?);
+        if situation.is_in_doubt(on_node, view) {
+            return None;
+        }
+        let claim = Claim { view, situation, history, policy, on_node, node, stated, attempt };
+        let problem = match situation.goes_back() {
+            true => claim.problem_going_back(),
+            false => claim.problem(),
+        }?;
+        let pods: Vec<&str> = on_node.pods.iter().map(|our| &*our.pod.metadata.name).collect();
+        let message =
+            format!("node {name} is {:?}, {problem}; its pods are {pods:?}", stated.state);
+        Some(situation.violation(Property::State, message))
+    })
+}
+
+/// What a replica states of a node.
+struct Claim<'s, 'a> {
+    view: &'s View,
     situation: &'s Situation<'a>,
+    history: &'s History,
     policy: &'s Policy,
     on_node: &'s OnNode<'a>,
     node: &'s Node,
-    past: Past,
+    stated: StatedNode,
+    /// The version with which the attempt began.
+    attempt: u64,
 }
 
-impl Reading<'_, '_> {
-    fn standing(&self) -> Standing {
-        let is_untouched = self.is_untouched();
-        Standing {
-            states: match () {
-                () if self.is_revision_doubtful() => [
-                    NodeState::Waiting,
-                    NodeState::Updating,
-                    NodeState::Done,
-                    NodeState::Failed,
-                    NodeState::SetAside,
-                ]
-                .into(),
-                () if is_untouched => {
-                    let NodeStates(mut states) = self.untouched();
-                    // Its pod may be one that cannot be changed, and stays (G56).
-                    states.extend(self.may_stay().then_some(NodeState::Failed));
-                    NodeStates(states)
-                }
-                () if self.on_node.wanted == Wanted::Target => self.begun(),
-                () => self.closed(),
-            },
-            may_have_been_done: self.past.may_have_been_done,
-            may_have_joined: self.past.may_have_joined,
-            may_have_failed_late: self.may_have_failed_late(),
-            has_surely_failed_late: self.has_surely_failed_late(),
-            is_lost: if is_untouched { Answer::No } else { self.is_lost() },
-            has_outage: self.has_outage(),
-            is_excluded: match self.on_node.by_target {
-                Eligibility::MustNotRun if self.past.was_excluded => Answer::Yes,
-                Eligibility::MustNotRun => Answer::Maybe,
-                _ => Answer::No,
-            },
+/// Why a state is not true.
+type Problem = Option<&'static str>;
+
+impl Claim<'_, '_> {
+    fn problem(&self) -> Problem {
+        match self.stated.state {
+            NodeState::Waiting { outage } | NodeState::Pulling { outage, .. } => {
+                self.untouched().or_else(|| self.outage(outage))
+            }
+            NodeState::Asked { .. } => Some("although nobody is asked"),
+            NodeState::Updating { was_passed, .. } => self.updating(was_passed),
+            NodeState::Done => self.done(),
+            NodeState::Failed => self.failed(),
+            NodeState::SetAside(reason) => self.set_aside(reason),
         }
     }
 
-    /// Whether nothing shows of which revision pods are.
-    fn is_revision_doubtful(&self) -> bool {
+    /// "Each node whose pod is replaced uses the budget from then on until its pod of the base is
+    /// available. Nodes that are down use none" (G41).
+    fn problem_going_back(&self) -> Problem {
         let situation = self.situation;
-        situation.revisions.current.is_empty()
-            || situation.is_hash_doubtful()
-            || situation.is_generation_doubtful(self.on_node)
+        let mut stays = self.on_node.deletable();
+        let is_away = situation.is_away(self.on_node);
+        let is_kept = self.policy.holds(&self.node.metadata.labels)
+            || self.on_node.eligibility == Eligibility::MayKeep;
+        let is_surely_back = |pod: &Pod| {
+            situation.is_surely_available(pod) && !pod.has_ended() && !situation.is_updated(pod)
+        };
+        match self.stated.state {
+            NodeState::Updating { .. } if is_away => Some("although it is down or leaves"),
+            NodeState::Updating { .. } if !self.has_target() && stays.any(is_surely_back) => {
+                Some("although it is back")
+            }
+            NodeState::Updating { .. } | NodeState::SetAside(_) => None,
+            _ if is_away || is_kept || stays.any(|pod| situation.may_be_available(pod)) => None,
+            _ if self.has_target() || self.was_taken_back() => Some("although it goes back"),
+            _ => None,
+        }
+    }
+
+    /// Whether the last pod of the target here has ended since nodes go back, as the replica has
+    /// seen, and no pod of the base has been ready since.
+    fn was_taken_back(&self) -> bool {
+        let Some(current) = self.situation.revisions.current.last() else { return false };
+        let record = current.record.as_ref();
+        let failed =
+            record.and_then(|record| self.history.phase_version(&current.metadata.uid, record));
+        let known = Timestamp(self.stated.known_since.0 + UNORDERED_MS);
+        let since = failed.unwrap_or(u64::MAX).max(self.history.version_before(known));
+        let states = || {
+            let seen = self.history.pods.states();
+            seen.filter(|(at, pod)| *at <= self.view.feeds.pods && self.is_here(pod))
+        };
+        let is_target = |pod: &Pod| self.situation.is_updated(pod);
+        let last = states().filter(|(_, pod)| is_target(pod)).map(|(at, _)| at).max();
+        self.on_node.eligibility == Eligibility::ShouldRun
+            && last.is_some_and(|last| {
+                last > since && !states().any(|(at, pod)| at > last && pod.is_ready)
+            })
     }
 
     fn of_target(&self) -> impl Iterator<Item = &OurPod<'_>> {
@@ -114,292 +221,354 @@ impl Reading<'_, '_> {
         self.on_node.occupants().filter(|our| !self.situation.is_updated(our.pod))
     }
 
-    /// Whether the rollout has done nothing on the node: an old pod is there, and no other.
-    fn is_untouched(&self) -> bool {
-        self.of_target().next().is_none() && self.of_others().any(|our| !our.is_going)
+    fn has_target(&self) -> bool {
+        self.of_target().next().is_some()
     }
 
-    /// Whether the node's broken pod may be why its kubelet says that it is not ready: the node has
-    /// had no available pod for a minute (G33). A replica sees that later, and knows nothing of
-    /// what was before it looked.
-    fn is_repairable(&self) -> Answer {
-        let mut old = self.of_others().filter(|our| !our.is_going);
-        let was_available =
-            self.past.available_ms.is_some_and(|ago_ms| ago_ms + TOLERANCE_MS < REPAIRABLE_MS);
+    /// Whether an old pod is there that stays.
+    fn has_old(&self) -> bool {
+        self.of_others().any(|our| !our.is_going)
+    }
+
+    fn is_open(&self) -> bool {
+        self.situation.open_nodes.contains(&self.node.metadata.name)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.policy.is_absent(self.node)
+    }
+
+    /// "Its pod has another revision, and the rollout has done nothing there", nor is it set aside.
+    fn untouched(&self) -> Problem {
+        let must_run = self.on_node.by_target == Eligibility::ShouldRun;
         match () {
-            () if !self.node.is_unready() || was_available => Answer::No,
-            () if old.any(|our| self.situation.is_surely_available(our.pod)) => Answer::No,
-            () if self.past.without_ready_ms >= REPAIRABLE_MS + UNORDERED_MS => Answer::Yes,
-            () => Answer::Maybe,
+            () if self.has_target() => Some("although a pod of the target is there"),
+            () if self.is_open() && must_run && !self.has_old() && !self.is_absent() => {
+                Some("although its wave is open and its old pod is gone")
+            }
+            () if self.has_old() && self.must_be_aside() => Some("although it must be set aside"),
+            () => None,
         }
     }
 
-    /// The policy selects it to be held. It is, while no pod of the target is there.
-    fn is_held(&self) -> bool {
-        self.policy.holds(&self.node.metadata.labels) && self.of_target().next().is_none()
-    }
-
-    /// The states of a node with an old pod on which the rollout has not begun.
-    fn untouched(&self) -> NodeStates {
-        let mut unscheduled = self.of_others().filter(|our| our.pod.is_unschedulable).peekable();
-        let is_unscheduled = unscheduled.peek().is_some();
-        let was_tried = unscheduled.any(|our| self.was_tried(our.pod));
+    /// Whether the node must be set aside while the rollout has done nothing there.
+    fn must_be_aside(&self) -> bool {
         let is_tainted = self.on_node.by_target == Eligibility::MayKeep;
-        let is_creation_unknown = self.on_node.pending.is_some() || self.on_node.has_seen_pending;
-        let is_down = !self.node.is_ready() || is_unscheduled;
-        let is_repairable = if is_down { self.is_repairable() } else { Answer::Yes };
-        let is_aside = self.is_held()
+        let mut unscheduled = self.of_others().filter(|our| our.pod.is_unschedulable);
+        let is_down = !self.node.is_ready()
+            && (!self.node.is_unready() || self.had_available_pod_within(REPAIRABLE_MS))
+            || unscheduled.any(|our| !self.was_tried(our.pod)) && !self.node.is_unready();
+        self.policy.holds(&self.node.metadata.labels)
             || self.policy.is_leaving(self.node)
-            || is_tainted
-            || is_repairable == Answer::No;
-        match () {
-            () if self.past.is_deletion_unknown || is_creation_unknown => {
-                [NodeState::Waiting, NodeState::Updating, NodeState::SetAside].into()
-            }
-            () if is_aside && !was_tried => [NodeState::SetAside].into(),
-            () if was_tried || is_repairable == Answer::Maybe => {
-                [NodeState::Waiting, NodeState::SetAside].into()
-            }
-            () if self.on_node.by_target == Eligibility::MustNotRun
-                && self.situation.may_await_removals() =>
-            {
-                [NodeState::Waiting, NodeState::SetAside].into()
-            }
-            () => [NodeState::Waiting].into(),
-        }
+            || is_tainted && self.is_open()
+            || is_down
     }
 
-    /// Whether the pod has a revision that was tried: then that may be why it cannot be scheduled
-    /// (G33).
+    /// Whether the pod has a revision that was tried: then that may be why it cannot be scheduled.
     fn was_tried(&self, pod: &Pod) -> bool {
-        let mut old = self.situation.revisions.old.iter();
-        let own = old.find(|old| old.metadata.hash() == pod.metadata.hash());
-        own.is_some_and(|own| own.is_recorded(|it| it.phase != Phase::Complete))
+        let own = self.situation.old_revision_of(pod);
+        own.is_none_or(|own| own.is_recorded(|it| it.phase != Phase::Complete))
     }
 
-    /// Whether pods that cannot be changed in place stay, so that their nodes fail (G56).
-    fn may_stay(&self) -> bool {
-        self.policy.update == Update::InPlaceOnly
+    /// Whether the old pod was surely available less than this time ago, for as long as watches
+    /// need to show it.
+    fn had_available_pod_within(&self, within_ms: i64) -> bool {
+        let situation = self.situation;
+        self.of_others().filter(|our| !our.is_going).any(|our| {
+            situation.is_surely_available(our.pod)
+                || self
+                    .available_until(our.pod)
+                    .is_some_and(|until| situation.now.0 - until.0 + TOLERANCE_MS < within_ms)
+        })
     }
 
-    /// The states of a node without a pod whose wave is closed, or whose pods end.
-    fn closed(&self) -> NodeStates {
-        if self.on_node.by_target != Eligibility::ShouldRun {
-            return [NodeState::Waiting, NodeState::Done, NodeState::SetAside].into();
-        }
-        match self.policy.is_absent(self.node) || self.is_held() || !self.on_node.pods.is_empty() {
-            true => [NodeState::Waiting, NodeState::SetAside].into(),
-            false => [NodeState::Waiting].into(),
+    /// Until when a pod that is not ready was available, if watches surely have shown that.
+    fn available_until(&self, pod: &Pod) -> Option<Timestamp> {
+        let until = pod.ready_since.filter(|_| !pod.is_ready)?;
+        let shown = self.history.version_before(Timestamp(until.0 - UNORDERED_MS));
+        let was = self.history.pods.at(&pod.metadata.uid, shown)?;
+        let min_ready = 2 * self.situation.ds.min_ready_seconds + 1;
+        let is_it = was.is_available(min_ready, Timestamp(until.0 - UNORDERED_MS));
+        (is_it && self.situation.ds.owns(&was.metadata)).then_some(until)
+    }
+
+    /// Whether the pod of a waiting node became unavailable after the attempt began (G14).
+    fn outage(&self, outage: Outage) -> Problem {
+        let old: Vec<&OurPod> = self.of_others().collect();
+        let is_available = |our: &&OurPod| {
+            self.situation.is_surely_available(our.pod) && !our.is_going && !our.pod.has_ended()
+        };
+        let after = self.history.time_of(self.attempt).0.max(self.stated.known_since.0);
+        match (outage, &old[..]) {
+            (Outage::New | Outage::Taken, pods) if pods.iter().any(is_available) => {
+                Some("although its old pod is available")
+            }
+            (Outage::None, [our]) if !self.situation.may_be_available(our.pod) => {
+                let until = self.available_until(our.pod)?;
+                (until.0 > after + UNORDERED_MS && self.on_node.by_target == Eligibility::ShouldRun)
+                    .then_some("although its old pod became unavailable after the attempt began")
+            }
+            _ => None,
         }
     }
 
-    /// The states of a node that is open, or has a pod of the target.
-    fn begun(&self) -> NodeStates {
-        if self.has_surely_failed() {
-            return [NodeState::Failed].into();
+    /// "Its wave is open, and its old pod is gone or ends, or a pod of the target is there, but
+    /// none is available, or not the only one."
+    fn updating(&self, was_passed: bool) -> Problem {
+        let limit_ms = self.limit_ms();
+        let is_down_before = self.node.unreachable_since().is_some_and(|since| {
+            let begun = self.stated.at_stage_since.0;
+            since.0 + UNORDERED_MS < begun && begun > self.stated.known_since.0 + UNORDERED_MS
+        });
+        match () {
+            () if !self.has_target() && self.has_old() => Some("although nothing was done there"),
+            () if !self.has_target() && !self.is_open() => Some("although its wave is closed"),
+            () if self.is_surely_done() => Some("although it is done"),
+            () if was_passed && self.stated.passed_at.is_none() => Some("as if it had been done"),
+            () if is_down_before => Some("although it was down before"),
+            () if limit_ms.is_some_and(|limit_ms| self.lasts(limit_ms)) => {
+                Some("which takes too long")
+            }
+            () if self.has_surely_failed() => Some("although a pod restarts too often"),
+            () => None,
         }
-        let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
-        let is_empty = self.on_node.occupants().next().is_none();
-        if self.is_surely_done() || must_run_none && is_empty && !self.policy.is_absent(self.node) {
-            // A pod that restarts too often fails its node, available or not.
-            return match self.may_have_failed() {
-                true => [NodeState::Done, NodeState::Failed].into(),
-                false => [NodeState::Done].into(),
-            };
-        }
-        let mut states = BTreeSet::new();
-        let is_alone = || self.of_others().all(|our| our.is_going);
-        let may_be_available = |our: &OurPod| self.situation.may_be_available(our.pod);
-        let is_left = self.on_node.occupants().any(|our| !our.is_going);
-        if self.of_target().any(may_be_available) && is_alone() || must_run_none && !is_left {
-            states.insert(NodeState::Done);
-        }
-        if self.is_surely_aside() {
-            states.insert(NodeState::SetAside);
-            return NodeStates(states);
-        }
-        states.insert(NodeState::Updating);
-        if self.may_have_failed() {
-            states.insert(NodeState::Failed);
-        }
-        if self.may_be_aside() {
-            states.insert(NodeState::SetAside);
-        }
-        NodeStates(states)
+    }
+
+    /// For how long a node may be updated; `None` if for ever.
+    fn limit_ms(&self) -> Option<i64> {
+        let Stage::Moving(record) = &self.situation.stage else { return None };
+        let rule = self.policy.failure.as_ref().and_then(|rule| rule.ready_within_ms);
+        let is_limited = rule.is_some() || record.phase == Phase::Complete;
+        is_limited.then(|| self.full_limit_ms())
+    }
+
+    fn full_limit_ms(&self) -> i64 {
+        self.policy.ready_within_ms() + self.situation.ds.min_ready_seconds * 1000
+    }
+
+    /// Whether the node, with a pod of the target that is not ready, or down, has surely been so
+    /// for longer than this.
+    fn lasts(&self, limit_ms: i64) -> bool {
+        let since = Timestamp(self.situation.now.0 - limit_ms - UNORDERED_MS);
+        let is_failure = |outcome: &WriteOutcome| {
+            matches!(outcome.result.write, Write::WriteRecord { .. })
+                && !matches!(outcome.result.outcome, Outcome::Written { .. })
+                && outcome.arrived_at > since
+        };
+        // The times are measured anew then.
+        let is_restarted =
+            self.history.time_of(self.attempt) > since || self.view.outcomes.iter().any(is_failure);
+        let is_old = |pod: &Pod| {
+            let unready = pod.ready_since.or(pod.created());
+            !pod.is_ready && pod.change.is_none() && unready.is_some_and(|at| at < since)
+        };
+        let is_absent = |node: &Node| self.policy.is_absent(node);
+        let all: Vec<&OurPod> = self.on_node.occupants().collect();
+        let [our] = all[..] else { return false };
+        self.stated.since < since
+            && !is_restarted
+            && self.on_node.by_target.keeps()
+            && self.situation.is_updated(our.pod)
+            && !our.is_going
+            && is_old(our.pod)
+            && (self.was_since(since, |node| !is_absent(node)) || self.was_since(since, is_absent))
+    }
+
+    fn is_here(&self, pod: &Pod) -> bool {
+        self.situation.ds.owns(&pod.metadata) && pod.node() == Some(&self.node.metadata.name)
     }
 
     fn is_surely_done(&self) -> bool {
         let mut all = self.on_node.occupants();
-        let (Some(only), None) = (all.next(), all.next()) else { return false };
-        let pod = only.pod;
         let situation = self.situation;
-        self.on_node.by_target.keeps()
-            && !only.is_going
-            && situation.is_updated(pod)
-            && situation.is_surely_available(pod)
-            && !pod.has_ended()
-    }
-
-    /// Whether something else than the template may be the reason that a node is not done (G33).
-    fn may_be_aside(&self) -> bool {
-        let may_be_absent =
-            self.policy.is_absent(self.node) && !self.is_surely_updating_although_absent();
-        let may_have_joined = !self.past.has_seen_old;
-        let may_be_broken = self.past.elapsed_ms + TOLERANCE_MS >= self.policy.ready_within_ms()
-            && (!self.past.was_surely_well || self.is_promoted_in_full());
-        may_be_absent || self.is_held() || may_have_joined || may_be_broken
-    }
-
-    /// True if the replica has begun on the node itself before the node was absent, or because its
-    /// pod may be why it is not ready, and that has not been so for so long that the node is set
-    /// aside.
-    fn is_surely_updating_although_absent(&self) -> bool {
-        let absent_ms = self.past.absent_ms.unwrap_or_default();
-        let is_short = |ms: i64| ms + TOLERANCE_MS < self.policy.ready_within_ms();
-        let was_up = self.past.begun_by_replica_ms.is_some_and(|begun_ms| begun_ms > absent_ms);
-        let is_repaired = !self.policy.is_leaving(self.node)
-            && self.past.has_seen_old
-            && self.is_repairable() == Answer::Yes;
-        is_short(absent_ms) && was_up || is_short(self.past.elapsed_ms) && is_repaired
-    }
-
-    fn is_surely_aside(&self) -> bool {
-        let is_down_before = self.node.unreachable_since().is_some_and(|since| {
-            self.situation.now.0 - since.0 > self.past.elapsed_ms + UNORDERED_MS
-        });
-        is_down_before || self.past.has_surely_joined || self.is_lost() == Answer::Yes
-    }
-
-    /// Whether the node went down or began to leave after the rollout began on it, and has been so
-    /// for long enough (G33).
-    fn is_lost(&self) -> Answer {
-        let limit_ms = self.policy.ready_within_ms();
-        let Some(absent_ms) = self.past.absent_ms.filter(|_| self.on_node.wanted == Wanted::Target)
-        else {
-            return Answer::No;
-        };
-        let is_without = !self.of_target().any(|our| self.situation.may_be_available(our.pod));
-        let is_begun = self.of_target().next().is_some() && self.past.has_seen_old;
-        let is_later = |down_ms: i64| down_ms + UNORDERED_MS < self.past.least_elapsed_ms;
-        // A retry gives it time again.
-        let is_long = |down_ms: i64| down_ms.min(self.past.attempt_ms) >= limit_ms + UNORDERED_MS;
-        let was_seen = |down_ms: i64| down_ms + UNORDERED_MS < self.past.known_ms;
-        let is_sure = |down_ms: i64| is_later(down_ms) && is_long(down_ms) && was_seen(down_ms);
-        match self.past.down_ms {
-            Some(down_ms) if is_sure(down_ms) && is_begun && is_without => Answer::Yes,
-            _ if absent_ms + TOLERANCE_MS < limit_ms => Answer::No,
-            _ => Answer::Maybe,
-        }
-    }
-
-    /// Whether the node may be blamed (G34).
-    fn may_have_failed(&self) -> bool {
-        // A request without an answer is no reason to blame anybody (G56).
-        if self.of_target().next().is_some()
-            && self.of_target().all(|our| our.pod.is_assumed_to_change())
-        {
-            return false;
-        }
-        // One that is old may stay beside one of the target that ends.
-        let is_stuck = |our: &OurPod| {
-            our.pod.change.is_some() || !our.is_going && !self.situation.is_updated(our.pod)
-        };
-        if self.may_stay() && self.on_node.occupants().any(is_stuck) {
-            return true;
-        }
-        let Some(rule) = &self.policy.failure else { return false };
-        // By an earlier limit it may have failed sooner, and remains so.
-        let is_late = self
-            .past
-            .limit_ms
-            .is_some_and(|limit_ms| self.past.elapsed_ms + TOLERANCE_MS >= limit_ms);
-        let may_have_been_well =
-            self.past.may_have_been_well || self.situation.role == Role::Beside;
-        let max_restarts = rule.max_restarts;
-        let may_restart_too_often = max_restarts.is_some_and(|max| self.past.restarts > max);
-        !self.policy.is_absent(self.node)
-            && may_have_been_well
-            && !self.past.was_surely_unready
-            && (is_late || may_restart_too_often)
-    }
-
-    /// Whether the node surely has, because a pod restarts too often, even if it is available.
-    fn has_surely_failed(&self) -> bool {
-        // Once the rollout is complete, no node is judged.
-        let stage = self.situation.stage;
-        let is_judged = matches!(stage, Stage::Moving(record) if record.is_under_way());
-        is_judged
-            && !self.is_promoted_in_full()
-            && !self.policy.is_absent(self.node)
-            && self.past.was_surely_well
-            && self.past.has_seen_old
-            && self.on_node.by_target.keeps()
-            && self.restarts_too_often()
-    }
-
-    /// Whether somebody may have promoted the rollout after it failed. Then nodes without an
-    /// available pod are not blamed (G10).
-    fn is_promoted_in_full(&self) -> bool {
-        self.past.is_repeated
-            && matches!(self.situation.stage, Stage::Moving(record) if record.is_promoted_in_full())
-    }
-
-    fn restarts_too_often(&self) -> bool {
-        let rule = self.policy.failure.as_ref();
-        let max = rule.and_then(|rule| rule.max_restarts);
-        // Those before the attempt do not count.
-        let restarts = |pod: &Pod| pod.restarts.saturating_sub(self.past.restarts_before);
-        let restarts_too_often = |pod: &Pod| max.is_some_and(|max| restarts(pod) > max);
-        let changed = self.of_target().filter(|our| !our.pod.is_assumed_to_change());
-        changed.into_iter().any(|our| restarts_too_often(our.pod))
-    }
-
-    /// Whether the node has been without an available pod of the target for too long, after the
-    /// rollout was complete (G40).
-    fn may_have_failed_late(&self) -> bool {
-        let is_late = self.past.elapsed_ms + TOLERANCE_MS >= self.late_after_ms();
-        let is_available = |our: &OurPod| self.situation.is_surely_available(our.pod);
-        is_late && !self.is_untouched() && !self.of_target().any(is_available)
-    }
-
-    /// The replica has seen all of it, and the node has always been up and has not left.
-    fn has_surely_failed_late(&self) -> bool {
-        self.past.was_begun_when_complete
-            && self.past.has_seen_old
-            && self.past.least_elapsed_ms >= self.late_after_ms() + UNORDERED_MS
-            && self.past.known_ms >= self.past.elapsed_ms + UNORDERED_MS
-            && self.past.was_always_present
-            && !self.past.was_target_ready
-            && self.on_node.by_target == Eligibility::ShouldRun
-            && self.of_target().next().is_some()
-    }
-
-    fn late_after_ms(&self) -> i64 {
-        self.policy.ready_within_ms() + self.situation.ds.min_ready_seconds * 1000
-    }
-
-    /// Whether the old pod of a waiting node became unavailable after the attempt began (G14).
-    fn has_outage(&self) -> Answer {
-        let old: Vec<&Pod> = self.of_others().map(|our| our.pod).collect();
-        if old.iter().any(|pod| self.situation.is_surely_available(pod) && !pod.has_ended()) {
-            return Answer::No;
-        }
-        let [pod] = old[..] else { return Answer::Maybe };
-        let is_new = |ago_ms: i64| ago_ms + UNORDERED_MS < self.past.attempt_ms;
-        match self.past.outage_ms {
-            _ if self.situation.may_be_available(pod) => Answer::Maybe,
-            // A replica that took over later takes the pod to have been well before.
-            Some(_) if self.past.known_ms <= self.past.attempt_ms => Answer::Maybe,
-            Some(ago_ms) if ago_ms > self.past.attempt_ms + UNORDERED_MS => Answer::No,
-            Some(ago_ms)
-                if is_new(ago_ms)
-                    && self.past.available_ms.is_some_and(is_new)
-                    && ago_ms + UNORDERED_MS < self.past.known_ms
-                    && self.is_untouched() =>
-            {
-                Answer::Yes
+        let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
+        match (all.next(), all.next()) {
+            (None, _) => must_run_none && !self.is_absent(),
+            (Some(our), None) => {
+                self.on_node.by_target.keeps()
+                    && !our.is_going
+                    && !our.pod.has_ended()
+                    && situation.is_updated(our.pod)
+                    && situation.is_surely_available(our.pod)
             }
-            _ => Answer::Maybe,
+            _ => false,
         }
+    }
+
+    /// "It has an available pod of the target and no other, or must run none and has none."
+    fn done(&self) -> Problem {
+        let is_available = |our: &OurPod| self.situation.may_be_available(our.pod);
+        let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
+        let has_new = !self.has_old() && self.of_target().any(is_available);
+        let has_none = must_run_none && self.on_node.occupants().all(|our| our.is_going);
+        match () {
+            () if !has_new && !has_none => Some("without an available pod of the target alone"),
+            () if self.has_surely_failed() => Some("although a pod restarts too often"),
+            () => None,
+        }
+    }
+
+    /// "It is blamed" (G34).
+    fn failed(&self) -> Problem {
+        let (within_ms, max_restarts) = self.strictest();
+        let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
+        let begun = self.stated.at_stage_since.max(self.history.time_of(self.attempt));
+        let took_ms = self.stated.since.0 - begun.0;
+        let is_late =
+            within_ms.is_some_and(|within_ms| took_ms + TOLERANCE_MS >= within_ms + min_ready_ms);
+        let restarts_too_often = || {
+            let mut pods = self.history.pods.states().map(|(_, pod)| pod);
+            pods.any(|pod| {
+                max_restarts.is_some_and(|max| pod.restarts > max)
+                    && self.is_here(pod)
+                    && self.situation.is_updated(pod)
+            })
+        };
+        let cannot_change = self.policy.update == Update::InPlaceOnly
+            && self
+                .on_node
+                .pods
+                .iter()
+                .any(|our| !self.situation.is_updated(our.pod) || our.pod.change.is_some());
+        match () {
+            () if self.is_absent() => Some("although it is down or leaves"),
+            () if cannot_change => None,
+            () if !self.may_have_been_well() => Some("although it had no available pod before"),
+            () if !is_late && !restarts_too_often() => Some("too early"),
+            () => None,
+        }
+    }
+
+    /// The shortest `readyWithin` and the fewest `maxRestarts` that a policy has had: a node that
+    /// has failed remains so.
+    fn strictest(&self) -> (Option<i64>, Option<u64>) {
+        let ds = &self.situation.ds.metadata.uid;
+        let states = || self.history.daemon_sets(self.situation.role).of(ds).map(|(_, ds)| ds);
+        let rules = || states().filter_map(|ds| ds.policy.valid()?.failure.as_ref());
+        let is_complete = matches!(self.situation.stage, Stage::Moving(record)
+            if record.phase == Phase::Complete);
+        let late = is_complete.then(|| self.policy.ready_within_ms());
+        let within = rules().filter_map(|rule| rule.ready_within_ms).chain(late).min();
+        (within, rules().filter_map(|rule| rule.max_restarts).min())
+    }
+
+    /// Whether a pod of another revision may have been available here when the rollout began.
+    fn may_have_been_well(&self) -> bool {
+        let created = self.node.created().map_or(0, |at| at.0);
+        let took_over = self.stated.known_since.0 + UNORDERED_MS > created;
+        let mut pods = self.history.pods.states().map(|(_, pod)| pod);
+        self.situation.role == Role::Beside
+            || took_over
+            || pods.any(|pod| pod.is_ready && self.is_here(pod) && !self.situation.is_updated(pod))
+    }
+
+    /// Whether the node must have failed, because a pod restarts too often, even if it is
+    /// available.
+    fn has_surely_failed(&self) -> bool {
+        let Stage::Moving(record) = &self.situation.stage else { return false };
+        let max = self.policy.failure.as_ref().and_then(|rule| rule.max_restarts);
+        // Only of the first attempt all restarts count.
+        let restarts_too_often = |our: &OurPod| {
+            max.is_some_and(|max| our.pod.restarts > max)
+                && our.pod.change.is_none()
+                && !self.history.pods.of(&our.pod.metadata.uid).any(|(_, pod)| pod.change.is_some())
+        };
+        record.is_under_way()
+            && !self.situation.is_repeated(self.history)
+            && !self.is_absent()
+            && self.on_node.by_target.keeps()
+            && self.of_target().any(restarts_too_often)
+            && self.was_surely_well()
+    }
+
+    /// Whether the last pod of another revision was surely available to its end.
+    fn was_surely_well(&self) -> bool {
+        // A replica whose watch is behind when it begins on the pod may not have seen it (G34).
+        let long_s = 2 * self.situation.ds.min_ready_seconds + 1 + UNORDERED_MS / 1_000;
+        let Some((end, pod)) = self.last_old() else { return false };
+        let until = self.history.time_of(end).min(self.situation.now);
+        !pod.has_ended() && pod.is_available(long_s, until)
+    }
+
+    /// The last pod of another revision that the replica has seen here in this attempt, as it was
+    /// before its end, with the version of that.
+    fn last_old(&self) -> Option<(u64, &Pod)> {
+        let known = self.history.version_before(self.stated.known_since).max(self.attempt);
+        let is_active = |pod: &Pod| {
+            self.is_here(pod) && !pod.metadata.is_terminating && !self.situation.is_updated(pod)
+        };
+        let ends = self.history.pods.histories().filter_map(|(_, states)| {
+            let seen = states.partition_point(|(at, _)| *at <= self.view.feeds.pods);
+            let states = &states[..seen];
+            let last = states.iter().rposition(|(_, pod)| pod.as_deref().is_some_and(is_active))?;
+            let end = states.get(last + 1).map_or(u64::MAX, |(at, _)| *at);
+            let is_of_node = states[last].1.as_deref()?.created() >= self.node.created();
+            (end > known && is_of_node).then_some((end, states[last].1.as_deref()?))
+        });
+        ends.max_by_key(|(end, _)| *end)
+    }
+
+    /// "Something else than the template is the reason."
+    fn set_aside(&self, reason: SetAside) -> Problem {
+        let by_target = self.on_node.by_target;
+        let is_true = match reason {
+            SetAside::Held => self.policy.holds(&self.node.metadata.labels) && !self.has_target(),
+            SetAside::Down => {
+                let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
+                !self.node.is_ready() && !self.must_be_repaired() || is_unscheduled
+            }
+            SetAside::Leaving => self.policy.is_leaving(self.node),
+            SetAside::Tainted => {
+                by_target == Eligibility::MayKeep
+                    || self.on_node.eligibility == Eligibility::MayKeep
+            }
+            SetAside::Excluded => by_target == Eligibility::MustNotRun && self.has_old(),
+            SetAside::Joined => self.last_old().is_none_or(|(_, old)| {
+                let mut pods = self.history.pods.states().map(|(_, pod)| pod);
+                pods.any(|pod| {
+                    self.is_here(pod)
+                        && self.situation.is_updated(pod)
+                        && pod.created() <= old.created()
+                })
+            }),
+            SetAside::BrokenBefore => {
+                let took_ms = self.stated.since.0 - self.stated.at_stage_since.0;
+                took_ms + TOLERANCE_MS >= self.least_limit_ms() && !self.is_surely_done()
+            }
+            SetAside::Lost => self.is_absent() && self.was_absent_for(self.least_limit_ms()),
+            SetAside::NotAgreed => false,
+        };
+        (!is_true).then_some("which is not true")
+    }
+
+    fn least_limit_ms(&self) -> i64 {
+        self.strictest().0.unwrap_or(i64::MAX).min(self.policy.ready_within_ms())
+    }
+
+    /// Whether the node has been down or leaving for as long.
+    fn was_absent_for(&self, limit_ms: i64) -> bool {
+        let since = Timestamp(self.situation.now.0 - limit_ms + TOLERANCE_MS);
+        self.was_since(since, |node| self.policy.is_absent(node))
+    }
+
+    /// Whether the node has been so since this time, as far as the replica has seen.
+    fn was_since(&self, since: Timestamp, is_it: impl Fn(&Node) -> bool) -> bool {
+        let versions = (self.history.version_before(since), self.view.feeds.nodes);
+        self.history.nodes.was_always(&self.node.metadata.uid, versions, is_it)
+    }
+
+    /// Whether the old pod of a node that is not ready must be replaced, because that may be why:
+    /// no pod has been available for more than a minute (G33).
+    fn must_be_repaired(&self) -> bool {
+        let since = self.situation.now.0 - REPAIRABLE_MS - UNORDERED_MS;
+        let all: Vec<&OurPod> = self.on_node.occupants().collect();
+        let [our] = all[..] else { return false };
+        let unready = our.pod.ready_since.or(our.pod.created());
+        self.node.is_unready()
+            && !self.has_target()
+            && !our.is_going
+            && !our.pod.is_ready
+            && self.stated.at_stage_since.0 < since
+            && unready.is_some_and(|at| at.0 < since)
     }
 }

@@ -137,7 +137,7 @@ impl<'a> Judge<'a> {
             situation.is_surely_available(pod),
             on_node.eligibility,
             on_node.wanted,
-            on_node.standing.states,
+            on_node.state(),
             situation.stage,
         );
         self.fail(reference, property, &state)
@@ -252,7 +252,7 @@ impl<'a> Judge<'a> {
         // The rollout begins once on a node on which a surge is repeated.
         let others = pending(&|node| judged.creations.contains_key(node));
         let pending = pending(&|node| surges_within_budget(judged, node));
-        let violation = budget::check(situation, judged, others, self.history)
+        let violation = budget::check(situation, judged, others)
             .or_else(|| removal::check(situation, judged, self.history))
             .or_else(|| late::check(situation, judged));
         if let Some(violation) = violation {

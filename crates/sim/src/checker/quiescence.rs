@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use super::answer::Answer;
 use super::demands::{Demands, Problem};
 use super::history::History;
 use super::model::{Eligibility, Metadata, Phase, Pod, Position, Record, Revision};
 use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
-use super::standing::{Answer, NodeState, NodeStates};
 use super::{Property, Violation, beside, in_place, late, status};
 use crate::feeds::Feeds;
 use crate::role::{Installation, Role};
@@ -298,15 +298,14 @@ fn is_true_of(situation: &Situation, record: &Record, reason: &str) -> bool {
     }
 }
 
-/// The states of the nodes of the group of a position that are open or have the target, by name.
-fn states_at<'s>(
-    situation: &'s Situation,
+/// The nodes of the group of a position that are open or have the target, by name.
+fn nodes_at<'s, 'a>(
+    situation: &'s Situation<'a>,
     position: &'s Position,
-) -> impl Iterator<Item = (&'s str, &'s NodeStates)> {
-    let nodes = situation.nodes.iter();
+) -> impl Iterator<Item = (&'s str, &'s OnNode<'a>)> {
+    let nodes = situation.nodes.iter().map(|(name, on_node)| (*name, on_node));
     let open = nodes.filter(|(_, on)| on.is_member && on.wanted == Wanted::Target);
-    let open = open.filter(move |(_, on_node)| situation.is_in(position, on_node));
-    open.map(|(name, on)| (*name, &on.standing.states))
+    open.filter(move |(_, on_node)| situation.is_in(position, on_node))
 }
 
 /// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39);
@@ -315,26 +314,24 @@ fn states_at<'s>(
 /// creates pods of the target in later waves, too, so that beside it nodes that are done need not
 /// be of this part of their group.
 fn may_be_untried(situation: &Situation, record: &Record) -> bool {
-    let states = || states_at(situation, &record.position);
+    let nodes = || nodes_at(situation, &record.position);
     let is_part = matches!(record.position, Position::Wave { .. });
-    let may_be_aside = states().any(|(_, states)| states.may_be(NodeState::SetAside));
-    let has_tried = |(name, states): (&str, &NodeStates)| {
+    let any_is_aside = nodes().any(|(_, on_node)| on_node.is_aside());
+    let is_tried = |(name, on_node): (&str, &OnNode)| {
         situation.open_nodes.contains(name)
-            && states.has_surely_tried()
-            && (is_part || states.surely(NodeState::Done))
+            && (on_node.is_done() || is_part && on_node.has_failed())
     };
-    !states().any(has_tried) || (situation.role == Role::Beside && is_part && may_be_aside)
+    !nodes().any(is_tried) || (situation.role == Role::Beside && is_part && any_is_aside)
 }
 
 /// Whether a wave has nodes, and all that are open are surely set aside; in that of all nodes, they
 /// may have failed as well.
 fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
-    let is_untried = |(_, states): (&str, &NodeStates)| match record.position {
-        Position::Wave { .. } => states.surely(NodeState::SetAside),
-        Position::AllNodes => states.has_surely_passed() && !states.may_be(NodeState::Done),
+    let is_untried = |(_, on_node): (&str, &OnNode)| {
+        on_node.is_aside() || on_node.has_failed() && record.position == Position::AllNodes
     };
-    let states = || states_at(situation, &record.position);
-    record.phase == Phase::Updating && states().next().is_some() && states().all(is_untried)
+    let nodes = || nodes_at(situation, &record.position);
+    record.phase == Phase::Updating && nodes().next().is_some() && nodes().all(is_untried)
 }
 
 /// Whether a revision is in use that should be recorded as the base, because none is (G37).
@@ -361,6 +358,5 @@ fn has_target_pod(situation: &Situation) -> bool {
 
 /// Whether a node of the rollout may hold it up: its pod cannot start, or cannot leave.
 fn has_blocker(situation: &Situation) -> bool {
-    let mut states = states_at(situation, &Position::AllNodes);
-    states.any(|(_, states)| !states.has_surely_passed())
+    nodes_at(situation, &Position::AllNodes).any(|(_, on_node)| !on_node.has_passed())
 }

@@ -1,10 +1,10 @@
 //! The reasons that the rules give for a deletion or a creation of a pod.
 
+use super::answer::Answer;
 use super::judged_plan::{Creation, Deletion};
 use super::model::{Budget, Eligibility, Pod, PodStatus};
 use super::situation::{OnNode, Situation};
 use super::stage::Wanted;
-use super::standing::Answer;
 
 impl Deletion {
     /// Whether a rollout begins on a node with this deletion (G14).

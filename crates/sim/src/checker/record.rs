@@ -12,7 +12,6 @@ use super::history::History;
 use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision, Verb, Wait};
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
-use super::standing::NodeState;
 use super::{PendingWrite, Property, Violation, removal, rolled_back};
 use crate::role::Role;
 use crate::view::View;
@@ -453,16 +452,15 @@ impl Judge<'_> {
             _ => members.len(),
         };
         // A node that is set aside may leave its place to another one.
-        let may_be_aside = |(name, on_node): &&(&str, &OnNode)| {
-            !self.is_open(name) && on_node.standing.states.may_be(NodeState::SetAside)
-        };
-        let aside = members.iter().filter(may_be_aside).count();
+        let is_aside =
+            |(name, on_node): &&(&str, &OnNode)| !self.is_open(name) && on_node.is_aside();
+        let aside = members.iter().filter(is_aside).count();
         // A held node counts that has the target, and beside the built-in controller each one that
         // has got it by itself (G17, G33).
         let has_target = |(name, on_node): &(&str, &OnNode)| {
             let is_held = !members.iter().any(|(member, _)| member == name);
-            let is_aside = on_node.standing.states.may_be(NodeState::SetAside);
-            let may_count = is_held || self.situation.role == Role::Beside && !is_aside;
+            let is_beside = self.situation.role == Role::Beside;
+            let may_count = is_held || is_beside && !on_node.is_aside();
             let mut pods = on_node.deletable();
             may_count && !self.is_open(name) && pods.any(|pod| self.situation.is_updated(pod))
         };
@@ -471,20 +469,19 @@ impl Judge<'_> {
             return Some(format!("{} of {size} nodes are open", open.len()));
         }
         let waited = || members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
-        let is_left = |(_, on_node): &&(&str, &OnNode)| !on_node.standing.states.may_have_passed();
+        let left = waited().filter(|(_, on)| !on.has_passed() && !self.needs_nothing(on));
         let (done_before, left): (Vec<_>, Vec<_>) =
-            waited().filter(is_left).partition(|(_, on_node)| on_node.standing.may_have_been_done);
+            left.partition(|(_, on_node)| on_node.was_passed());
         let tolerated = self.tenth_of_open_nodes(position);
         let blocker = left.first().or(done_before.get(tolerated));
         let blocker = blocker.map(|(name, _)| format!("node {name} is not done"));
         // A held node that has the target is one that is done (G33).
         let tried = waited().copied().chain(with_target());
-        let is_tried = tried.into_iter().any(|(_, on)| on.standing.states.may_have_tried());
+        let is_tried = tried.into_iter().any(|(_, on)| on.is_tried() || self.needs_nothing(on));
         // None is open if all of them are set aside.
-        let is_aside =
-            |(_, on_node): &(&str, &OnNode)| on_node.standing.states.surely(NodeState::SetAside);
+        let are_aside = members.iter().all(|(_, on_node)| on_node.is_aside());
         let is_empty = waited().next().is_none()
-            && (size == 0 || with_target().next().is_some() || !members.iter().all(is_aside));
+            && (size == 0 || with_target().next().is_some() || !are_aside);
         blocker.or_else(|| {
             (!is_tried && !is_empty).then(|| "none of its nodes is done or has failed".to_owned())
         })
@@ -492,6 +489,13 @@ impl Judge<'_> {
 
     fn is_open(&self, name: &str) -> bool {
         self.situation.open_nodes.contains(name)
+    }
+
+    /// Whether a node is as it should be before its wave is open: it has no pod, and needs none.
+    fn needs_nothing(&self, on_node: &OnNode) -> bool {
+        matches!(self.situation.stage, Stage::Pending)
+            && on_node.by_target != Eligibility::ShouldRun
+            && on_node.occupants().next().is_none()
     }
 
     fn is_target(&self, hash: &str) -> bool {
@@ -504,7 +508,7 @@ impl Judge<'_> {
     fn is_undone(&self) -> bool {
         let nodes = || self.situation.nodes.values().filter(|on_node| on_node.node.is_some());
         nodes().any(|on_node| on_node.by_target == Eligibility::ShouldRun)
-            && !nodes().any(|on_node| on_node.standing.states.may_be(NodeState::Done))
+            && !nodes().any(|on_node| on_node.is_done() || self.needs_nothing(on_node))
     }
 
     /// How the record differs from the one that the rules demand. Times are those of the replica's

@@ -1,16 +1,37 @@
 //! Pods that only the target's own placement removes (G42).
 
+use super::answer::Answer;
 use super::guard::Governing;
 use super::history::History;
 use super::judged_plan::{Deletion, JudgedPlan};
 use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Record, Revision};
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
-use super::standing::{Answer, NodeState};
 use super::{Property, Violation, waves};
 use crate::role::Role;
 
 impl<'a> Situation<'a> {
+    /// Determines on which nodes the target must not run, as they were when the attempt began, or
+    /// when they were added.
+    pub(super) fn determine_exclusions(&mut self, history: &History) {
+        if !self.goes_forward() {
+            return;
+        }
+        let (ds, attempt) = (self.ds, self.attempt(history));
+        let must_not =
+            |node: &Node| ds.placement.eligibility(node, None) == Eligibility::MustNotRun;
+        for on_node in self.nodes.values_mut() {
+            let Some(node) = on_node.node else { continue };
+            let created = history.nodes.of(&node.metadata.uid).next().map_or(0, |(at, _)| at);
+            let first = history.nodes.at(&node.metadata.uid, attempt.max(created));
+            on_node.is_excluded = match on_node.by_target {
+                Eligibility::MustNotRun if first.is_some_and(must_not) => Answer::Yes,
+                Eligibility::MustNotRun => Answer::Maybe,
+                _ => Answer::No,
+            };
+        }
+    }
+
     /// Whether the pod is removed with one that only the target's own placement removes, while the
     /// node keeps what it is.
     pub(super) fn is_removal(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
@@ -38,10 +59,10 @@ impl<'a> Situation<'a> {
             _ if self.is_updated(pod) => Answer::No,
             Some(own) if !allows(own) => Answer::No,
             // Without a valid policy nothing is known of how the node was.
-            _ if pod.has_ended() || on_node.standing.states.is_unguarded() => Answer::Maybe,
-            Some(_) => on_node.standing.is_excluded,
+            _ if pod.has_ended() => Answer::Maybe,
+            Some(_) => on_node.is_excluded,
             // Nothing states where a pod may run whose revision is not stored.
-            None if on_node.standing.is_excluded == Answer::No => Answer::No,
+            None if on_node.is_excluded == Answer::No => Answer::No,
             None => Answer::Maybe,
         }
     }
@@ -51,8 +72,8 @@ impl<'a> Situation<'a> {
     fn sure_removals(&self) -> usize {
         let loses = |on_node: &&OnNode<'a>| {
             let mut pods = on_node.deletable();
-            is_untouched(on_node)
-                && !on_node.standing.states.surely(NodeState::SetAside)
+            on_node.is_waiting()
+                && !on_node.is_aside()
                 && pods.any(|pod| self.is_removed_by_target(on_node, pod) == Answer::Yes)
         };
         self.nodes.values().filter(loses).count()
@@ -112,7 +133,7 @@ pub(super) fn check(
         let pod = situation.pods[uid.as_str()];
         let on_node = pod.node().and_then(|node| situation.nodes.get(node));
         on_node.is_some_and(|on_node| {
-            situation.is_removal(on_node, pod) == Answer::Yes && is_untouched(on_node)
+            situation.is_removal(on_node, pod) == Answer::Yes && !on_node.is_updating()
         })
     })?;
     if record.phase == Phase::Complete || may_be_allowed(situation, record, history) {
@@ -121,12 +142,6 @@ pub(super) fn check(
     let pod = &situation.pods[removed.as_str()].metadata.name;
     let problem = format!("pod {pod} is removed, which no policy allows");
     Some(situation.violation(Property::Gate, problem))
-}
-
-/// Whether the rollout surely has done nothing on the node.
-fn is_untouched(on_node: &OnNode) -> bool {
-    let states = &on_node.standing.states;
-    states.may_be(NodeState::Waiting) && !states.may_be(NodeState::Updating)
 }
 
 /// Whether a policy may have allowed to remove as many pods since the attempt began, or somebody

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use everynode_core::api::{AdmissionChange, Timestamp};
 use everynode_core::plan::{Outcome, Write};
 
+use super::answer::Answer;
 use super::history::{History, Objects};
 use super::in_doubt::ChangeInDoubt;
 use super::model::{
@@ -17,13 +18,12 @@ use super::model::{
     Position, Record, Revision,
 };
 use super::stage::{Stage, Wanted};
-use super::standing::{Memory, Standing};
 use super::{Property, Violation};
 use crate::feeds::Feeds;
 use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::role::Role;
-use crate::statement::Statement;
-use crate::view::{KnownOrphans, View};
+use crate::statement::{StatedNode, Statement};
+use crate::view::View;
 
 pub(super) use revisions::Revisions;
 
@@ -48,8 +48,8 @@ pub(super) struct Seen<'a> {
     /// What the replica does.
     pub role: Role,
     pub feeds: Feeds,
-    /// The orphan pods that it knows, unless it knows all that the watch has shown.
-    pub known: Option<&'a KnownOrphans>,
+    /// The UIDs of the orphan pods that it knows, unless it knows all that the watch has shown.
+    pub known: Option<&'a BTreeSet<String>>,
     /// The pods that a request without an answer may have begun to change.
     pub in_doubt: Vec<ChangeInDoubt>,
 }
@@ -89,8 +89,10 @@ pub(super) struct OnNode<'a> {
     pub eligibility: Eligibility,
     /// Which pods the rollout wants here.
     pub wanted: Wanted,
-    /// How the node takes part in a guarded rollout (G31).
-    pub standing: Standing,
+    /// What the replica states of the node while a policy guards the rollout (G31).
+    pub stated: Option<StatedNode>,
+    /// Whether the target must not run on it, although the node has kept what it is (G42).
+    pub is_excluded: Answer,
     /// Whether it is not known which revision governs the node, which may therefore need no pod.
     pub is_doubtful: bool,
     /// Whether the node counts for the waves of a policy: it has a pod or should run one, or it
@@ -147,11 +149,11 @@ impl Clocks {
 impl<'a> Situation<'a> {
     /// The situation that a plan was made in; `None` if its DaemonSet is not known.
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
-        let known = view.orphans.as_deref();
+        let known = Some(&*view.stated.orphans);
         let (daemon_set, stated) = (&view.daemon_set, view.stated.clone());
         let in_doubt = ChangeInDoubt::all(view);
         let seen = Seen { role: view.role, feeds: view.feeds, known, in_doubt };
-        let mut situation = Self::shown(daemon_set, &seen, Clocks::of(view), stated, history)?;
+        let mut situation = Self::seen(daemon_set, &seen, Clocks::of(view), stated, history)?;
         if view.is_waiting && situation.revisions.current.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts, even
             // if another owner's revision stores the template. If two have its number, it is not
@@ -177,7 +179,6 @@ impl<'a> Situation<'a> {
             situation.current_hashes.extend(own.map(|own| own.metadata.pod_hash()));
         }
         situation.apply_outcomes(view, history);
-        situation.determine_standings(&Memory::of(view), history);
         Some(situation)
     }
 
@@ -190,28 +191,13 @@ impl<'a> Situation<'a> {
         stated: Statement,
         history: &'a History,
     ) -> Option<Self> {
-        let mut situation = Self::shown(daemon_set, seen, clocks, stated, history)?;
-        situation.determine_standings(&Memory::at_rest(seen.feeds), history);
-        Some(situation)
-    }
-
-    /// The same, without what follows from earlier versions.
-    fn shown(
-        daemon_set: &str,
-        seen: &Seen<'_>,
-        clocks: Clocks,
-        stated: Statement,
-        history: &'a History,
-    ) -> Option<Self> {
         let &Seen { role, feeds, known, ref in_doubt } = seen;
         let daemon_sets = history.daemon_sets(role).seen(feeds.daemon_sets);
-        let Statement { open_nodes, copies, .. } = stated;
+        let Statement { open_nodes, nodes: stated, copies, .. } = stated;
         let known_ds = history.with_copies(daemon_sets.get(daemon_set)?, &copies);
         let mut pods = history.pods.seen(feeds.pods);
         if let Some(known) = known {
-            pods.retain(|uid, pod| {
-                is_known(pod, known, || history.pods.has_changed(uid, known.kept_since, feeds.pods))
-            });
+            pods.retain(|uid, pod| pod.metadata.controller.is_some() || known.contains(*uid));
         }
         for change in in_doubt {
             change.apply(&mut pods, feeds.pods, history);
@@ -260,6 +246,10 @@ impl<'a> Situation<'a> {
         }
         situation.awaits_window = situation.must_await_window(followed);
         situation.apply_guard(namespace);
+        for (name, on_node) in &mut situation.nodes {
+            on_node.stated = stated.get(*name).copied();
+        }
+        situation.determine_exclusions(history);
         Some(situation)
     }
 
@@ -563,7 +553,8 @@ impl Default for OnNode<'_> {
             node: None,
             eligibility: Eligibility::NoNode,
             wanted: Wanted::Target,
-            standing: Standing::default(),
+            stated: None,
+            is_excluded: Answer::Maybe,
             is_doubtful: false,
             is_member: false,
             by_target: Eligibility::NoNode,
@@ -608,10 +599,4 @@ impl<'a> OnNode<'a> {
             && (surges || !self.has_former)
             && occupants.all(|our| surges && our.is_going)
     }
-}
-
-/// Whether a replica knows a pod. It keeps those of DaemonSets, and the orphans that it knows (C3).
-fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> bool) -> bool {
-    let Metadata { uid, controller, .. } = &pod.metadata;
-    controller.is_some() || known.listed.contains(uid) || has_changed_since()
 }

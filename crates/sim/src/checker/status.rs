@@ -15,9 +15,8 @@ use crate::view::View;
 
 /// Judges a write of the status by the view of its plan.
 pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Option<Violation> {
-    let orphans = view.orphans.as_deref();
     let (clocks, stated) = (Clocks::of(view), view.stated.clone());
-    let (role, feeds, known) = (view.role, view.feeds, orphans);
+    let (role, feeds, known) = (view.role, view.feeds, Some(&*view.stated.orphans));
     let seen = Seen { role, feeds, known, in_doubt: ChangeInDoubt::all(view) };
     let seen = Situation::seen(&view.daemon_set, &seen, clocks, stated, history);
     let Some(situation) = seen else {

@@ -98,7 +98,7 @@ bugs! {
     /// `InPlaceOnly` is not read (G56).
     IgnoreOnly: Gate,
     /// A pod that is being changed has been changed (G56).
-    ChangedAtOnce: Budget,
+    ChangedAtOnce: State,
     /// Its kubelet is done with it (G56).
     FinishEarly: Template,
     /// `podsPerMinute` is one too high (G5).
@@ -124,29 +124,29 @@ bugs! {
     /// A pod of the base has a template generation (G16).
     BaseWithGeneration: Template,
     /// Nodes that are not ready count as ready (G33).
-    IgnoreDownNodes: Gate,
+    IgnoreDownNodes: State,
     /// Those whose kubelet says so do, but for their taints (G33).
-    IgnoreUnready: Gate,
+    IgnoreUnready: State,
     /// Those whose kubelet says so are treated as those whose kubelet does not answer (C58, G33).
     UnreadyIsUnreachable: Budget,
     /// Nodes that leave count as all others (G33).
-    IgnoreLeaving: Gate,
+    IgnoreLeaving: State,
     /// All nodes count as leaving (G33).
-    AllNodesLeave: Budget,
+    AllNodesLeave: State,
     /// Steps do not select nodes that leave, so that their waves are empty (G39, G40).
     LeavingIsGone: Record,
     /// A node with a pod of the target that is no longer ready counts as done (G39).
-    DisturbedIsDone: Record,
+    DisturbedIsDone: State,
     /// The same on half of the nodes, not on a tenth of them (G39).
-    LargerTenth: Record,
+    LargerTenth: State,
     /// Any number of nodes may fail after the rollout is complete (G40).
     LateNodesGoOn: Gate,
     /// A node on which the rollout begins after it is complete fails an hour later (G40).
-    LateNodesNeverFail: Gate,
+    LateNodesNeverFail: State,
     /// A pod that has ended counts as one that restarts too often (G34).
-    EndedIsBlamed: Record,
+    EndedIsBlamed: State,
     /// `readyWithin` is as short as it can be (G34).
-    BlameEarly: Record,
+    BlameEarly: State,
     /// `maxLost` is 100% (G15).
     IgnoreLost: Record,
     /// Old pods that are not available count as available (G14).
@@ -162,7 +162,7 @@ bugs! {
     /// `failure` is not read (G15).
     IgnoreFailures: Record,
     /// `maxRestarts` is not read (G15).
-    IgnoreRestarts: Record,
+    IgnoreRestarts: State,
     /// A rollout fails for want of progress when its next wave begins (G15).
     GiveUp: Record,
     /// An invalid policy is treated as none (G7).

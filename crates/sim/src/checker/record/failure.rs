@@ -4,10 +4,9 @@ use everynode_core::api::{CheckVerdict, Timestamp};
 use everynode_core::plan::Write;
 
 use crate::checker::history::History;
-use crate::checker::model::{DaemonSet, Phase, Pod, Policy, Position, Record, Wait};
+use crate::checker::model::{DaemonSet, Phase, Policy, Position, Record, Wait};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::Stage;
-use crate::checker::standing::{Answer, NodeState, NodeStates};
 use crate::checker::{Property, Violation, violation};
 use crate::view::{KnownAnswer, View, WriteOutcome};
 
@@ -29,8 +28,7 @@ impl Judge<'_> {
             return Some("fails for want of progress while nothing may be done".to_owned());
         }
         let open = self.members(&record.position).filter(|(name, _)| self.is_open(name));
-        let mut states = open.map(|(_, on_node)| &on_node.standing.states);
-        if states.all(NodeStates::has_surely_passed) {
+        if open.map(|(_, on_node)| on_node).all(OnNode::has_passed) {
             return Some("fails for want of progress although nothing is left to do".to_owned());
         }
         let current = self.situation.revisions.current.last()?;
@@ -58,28 +56,14 @@ impl Judge<'_> {
         if begun.is_some_and(|begun| begun.0 > since) {
             return Some("fails for want of progress too early in its phase".to_owned());
         }
-        let is_recent = |(name, on_node): &(&&str, &OnNode)| {
-            let first = self.first_ready_on(name);
-            on_node.standing.states.surely(NodeState::Done) && first.is_some_and(|at| at.0 > since)
+        let is_recent = |(_, on_node): &(&&str, &OnNode)| {
+            let passed_at = on_node.stated.and_then(|stated| stated.passed_at);
+            on_node.is_done()
+                && passed_at.is_some_and(|at| at.0 > since)
+                && !self.may_have_joined(on_node, record)
         };
         let (name, _) = self.situation.nodes.iter().find(is_recent)?;
         Some(format!("fails for want of progress although node {name} was done recently"))
-    }
-
-    /// When a pod of the target was ready for the first time on a node that has had another; `None`
-    /// if none was. A node is progress once, and one that has joined is none (G47).
-    fn first_ready_on(&self, node: &str) -> Option<Timestamp> {
-        let pods = || {
-            let states = self.history.pods.states();
-            states.filter(|(_, pod)| {
-                pod.node() == Some(node) && self.situation.ds.owns(&pod.metadata)
-            })
-        };
-        let is_new = |pod: &Pod| self.situation.is_updated(pod);
-        let has_had_other = pods().any(|(_, pod)| !is_new(pod));
-        let ready = pods().filter(|(_, pod)| is_new(pod) && pod.is_ready);
-        let first = ready.map(|(at, _)| at).min().filter(|_| has_had_other)?;
-        Some(self.history.time_of(first))
     }
 
     /// Why the rollout has not failed: too few nodes may be lost (G15).
@@ -87,7 +71,7 @@ impl Judge<'_> {
         let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
         let nodes = self.situation.nodes.values();
         let gone = self.gone().count();
-        let lost = nodes.filter(|on_node| on_node.standing.is_lost != Answer::No).count() + gone;
+        let lost = nodes.filter(|on_node| on_node.is_lost()).count() + gone;
         // Whether a lost node has the target depends on when its pod went.
         let max = rule.max_lost(self.situation.nodes_with_target() + gone);
         (lost <= max)
@@ -110,9 +94,8 @@ impl Judge<'_> {
         };
         let members = || self.members(&Position::AllNodes);
         let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
-        let may_have_failed = |on_node: &OnNode| on_node.standing.states.may_be(NodeState::Failed);
         let gone = self.gone().count();
-        let failed = members().filter(|(_, on_node)| may_have_failed(on_node)).count() + gone;
+        let failed = members().filter(|(_, on_node)| on_node.has_failed()).count() + gone;
         let max = rule.max_nodes(touched.min(members().count()) + gone);
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
     }
@@ -121,11 +104,9 @@ impl Judge<'_> {
     /// may have failed or may be lost (G35).
     pub(super) fn miscounted(&self, new: &Record) -> Option<String> {
         let may_be_it = |name: &str| {
-            let blamed = self.situation.nodes.get(name).is_some_and(|on_node| {
-                let standing = &on_node.standing;
-                standing.states.may_be(NodeState::Failed) || standing.is_lost != Answer::No
-            });
-            blamed || self.gone().any(|gone| gone == name)
+            let on_node = self.situation.nodes.get(name);
+            on_node.is_some_and(|on_node| on_node.has_failed() || on_node.is_lost())
+                || self.gone().any(|gone| gone == name)
         };
         let is_by_nodes = matches!(new.reason.as_deref(), Some("NodesFailed" | "NodesLost"));
         let names = &new.failed_nodes;
@@ -281,8 +262,8 @@ pub(in crate::checker) fn left_out(
     }
     let rule = policy.failure.as_ref()?;
     let nodes = || situation.nodes.values();
-    let failed = nodes().filter(|on| on.standing.states.surely(NodeState::Failed)).count();
-    let lost = nodes().filter(|on| on.standing.is_lost == Answer::Yes).count();
+    let failed = nodes().filter(|on| on.has_failed()).count();
+    let lost = nodes().filter(|on| on.is_lost()).count();
     let with_target = situation.nodes_with_target();
     let (max_nodes, max_lost) = (rule.max_nodes(with_target), rule.max_lost(with_target));
     let message = format!(

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::checker::answer::Answer;
 use crate::checker::model::{Group, Policy, Position, Record};
 use crate::checker::situation::OnNode;
-use crate::checker::standing::Answer;
 
 use super::Judge;
 

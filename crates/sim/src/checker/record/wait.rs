@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
 
+use crate::checker::answer::Answer;
 use crate::checker::model::{
     Eligibility, Group, Node, Pod, Policy, Position, Record, Revision, Wait,
 };
 use crate::checker::situation::OnNode;
-use crate::checker::standing::{Answer, NodeState};
 use crate::view::WriteOutcome;
 
 use super::{Judge, TOLERANCE_MS};
@@ -74,7 +74,7 @@ impl Judge<'_> {
         let outside = members().filter(|on_node| {
             on_node.by_target == Eligibility::ShouldRun
                 && !on_node.is_held(Some(policy))
-                && !on_node.standing.states.may_be(NodeState::SetAside)
+                && !on_node.is_aside()
                 && self.states(on_node).all(is_outside)
         });
         let outside: Vec<&Node> = outside.filter_map(|on_node| on_node.node).collect();
@@ -146,7 +146,7 @@ impl Judge<'_> {
         let is_only = self.open_nodes(&record.position) == 1;
         let was_there = |on_node: &OnNode| {
             let uid = on_node.node.map(|node| &*node.metadata.uid);
-            (is_only || !on_node.standing.may_have_joined)
+            (is_only || !self.may_have_joined(on_node, record))
                 && uid
                     .is_some_and(|uid| self.was_present(policy, uid, Timestamp(stored.0 - bake_ms)))
         };
@@ -157,6 +157,20 @@ impl Judge<'_> {
         let young: Vec<&Pod> = young.collect();
         let first = young.get(self.tenth_of_open_nodes(&record.position))?;
         Some(format!("pod {} became available too recently", first.metadata.name))
+    }
+
+    /// Whether the replica may take a node for one that has joined: no pod of another revision was
+    /// there, or the node is younger than the attempt by its record.
+    pub(super) fn may_have_joined(&self, on_node: &OnNode, record: &Record) -> bool {
+        let Some(node) = on_node.node else { return true };
+        let mut pods = self.history.pods.states().map(|(_, pod)| pod);
+        let had_other = pods.any(|pod| {
+            self.situation.ds.owns(&pod.metadata)
+                && pod.node() == Some(&node.metadata.name)
+                && pod.created() >= node.created()
+                && !self.situation.is_updated(pod)
+        });
+        !had_other || node.created().is_some_and(|at| at.0 + TOLERANCE_MS > record.began.0)
     }
 
     /// How many of the open nodes of a wave may be unavailable again: a tenth (G39).
@@ -176,9 +190,7 @@ impl Judge<'_> {
     /// Whether a node has been there since this time, and neither down nor leaving.
     fn was_present(&self, policy: &Policy, uid: &str, since: Timestamp) -> bool {
         let version = self.history.version_before(since);
-        let is_present = |node: &Node| !policy.is_absent(node);
-        let mut later = self.history.nodes.of(uid).filter(|(at, _)| *at > version);
-        self.history.nodes.at(uid, version).is_some_and(is_present)
-            && later.all(|(_, node)| is_present(node))
+        let versions = (version, self.history.version());
+        self.history.nodes.was_always(uid, versions, |node| !policy.is_absent(node))
     }
 }
