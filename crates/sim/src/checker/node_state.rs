@@ -18,7 +18,7 @@ use crate::statement::StatedNode;
 use crate::view::{View, WriteOutcome};
 
 /// Clocks drift, and objects have whole seconds.
-const TOLERANCE_MS: i64 = 3_000;
+pub(super) const TOLERANCE_MS: i64 = 3_000;
 /// Longer than the watches of a replica are behind each other, or its process stands still.
 const UNORDERED_MS: i64 = 60_000;
 /// How long a node that is not ready has had no available pod before it is updated (G33).
@@ -412,7 +412,10 @@ impl Claim<'_, '_> {
     fn failed(&self) -> Problem {
         let (within_ms, max_restarts) = self.strictest();
         let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
-        let begun = self.stated.at_stage_since.max(self.history.time_of(self.attempt));
+        // Another attempt measures times anew, from when the last one ended (G11).
+        let is_repeated = self.situation.is_repeated(self.history);
+        let restarted = is_repeated.then(|| self.history.time_of(self.attempt));
+        let begun = self.stated.at_stage_since.max(restarted.unwrap_or_default());
         let took_ms = self.stated.since.0 - begun.0;
         let is_late =
             within_ms.is_some_and(|within_ms| took_ms + TOLERANCE_MS >= within_ms + min_ready_ms);
