@@ -68,7 +68,8 @@ impl<'a> Begun<'a> {
         pending: usize,
     ) -> Option<String> {
         let all = || self.available.iter().chain(&self.unavailable);
-        let used = Use::by(situation, Doubt::Allows, |_, _| true);
+        let is_begun = |node: &str| all().any(|begun| *begun == node);
+        let used = Use::by(situation, Doubt::Allows, |node, _| !is_begun(node));
         let is_first = used.updating + pending == 0 && all().count() <= 1;
         if is_first && (used.taken == 0 || self.available.is_empty()) {
             // So that a fix gets in.
@@ -78,9 +79,8 @@ impl<'a> Begun<'a> {
             let is_of = |node: &&&str| of(&situation.nodes[**node]);
             let available = self.available.iter().filter(is_of).count();
             let begun = available + self.unavailable.iter().filter(is_of).count();
-            let used = Use::by(situation, Doubt::Allows, |node, on_node| {
-                of(on_node) && !self.unavailable.contains(&node) && !self.available.contains(&node)
-            });
+            let used =
+                Use::by(situation, Doubt::Allows, |node, on_node| of(on_node) && !is_begun(node));
             let updating = used.updating + pending;
             let is_exceeded = begun > 0 && updating + begun > max
                 || available > 0 && updating + begun + used.outages > max;
