@@ -41,21 +41,23 @@ impl<'a> Situation<'a> {
     /// to the revision that was complete before another was tried does not wait, and a first
     /// template replaces nothing.
     pub(super) fn must_await_window(&self, wall: Timestamp) -> bool {
-        let has_bad_pod = |complete: &Record| {
-            let is_bad = |record: &Record| {
-                matches!(record.phase, Phase::Failed | Phase::Superseded)
-                    && record.began.0 + RECORD_TIME_ERROR_MS >= complete.since.0
-            };
-            let mut bad = self.revisions.old.iter().filter(|old| old.is_recorded(is_bad));
-            bad.any(|old| self.is_used(old.metadata.pod_hash()))
-        };
         let goes_forward = match &self.stage {
             Stage::Pending => !self.revisions.old.is_empty(),
-            Stage::Moving(record) if record.phase == Phase::Complete => !has_bad_pod(record),
+            Stage::Moving(record) if record.phase == Phase::Complete => !self.has_bad_pod(record),
             Stage::Moving(_) => !self.revisions.old.is_empty(),
             _ => false,
         };
         goes_forward && self.ds.policy.valid().is_some_and(|policy| !policy.is_open(wall))
+    }
+
+    /// Whether a pod has a revision that was tried in vain after this record was complete.
+    pub(super) fn has_bad_pod(&self, complete: &Record) -> bool {
+        let is_bad = |record: &Record| {
+            matches!(record.phase, Phase::Failed | Phase::Superseded)
+                && record.began.0 + RECORD_TIME_ERROR_MS >= complete.since.0
+        };
+        let mut bad = self.revisions.old.iter().filter(|old| old.is_recorded(is_bad));
+        bad.any(|old| self.is_used(old.metadata.pod_hash()))
     }
 
     /// Whether no pod of the node is replaced for its revision (G1, G6).

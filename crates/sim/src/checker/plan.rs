@@ -254,7 +254,7 @@ impl<'a> Judge<'a> {
         let pending = pending(&|node| surges_within_budget(judged, node));
         let violation = budget::check(situation, judged, others)
             .or_else(|| removal::check(situation, judged, self.history))
-            .or_else(|| late::check(situation, judged));
+            .or_else(|| late::check(situation, judged, self.history));
         if let Some(violation) = violation {
             return Err(violation);
         }
