@@ -284,12 +284,18 @@ impl Claim<'_, '_> {
 
     /// Until when a pod that is not ready was available, if watches surely have shown that.
     fn available_until(&self, pod: &Pod) -> Option<Timestamp> {
-        let until = pod.ready_since.filter(|_| !pod.is_ready)?;
-        let shown = self.history.version_before(Timestamp(until.0 - UNORDERED_MS));
-        let was = self.history.pods.at(&pod.metadata.uid, shown)?;
+        let (pods, uid) = (&self.history.pods, &pod.metadata.uid);
+        let seen: Vec<_> = pods.of(uid).filter(|(at, _)| *at <= self.view.feeds.pods).collect();
+        let last = seen.iter().rposition(|(_, state)| state.is_ready)?;
+        let until = self.history.time_of(seen.get(last + 1)?.0);
+        let shown = Timestamp(until.0 - UNORDERED_MS);
+        let version = self.history.version_before(shown);
+        let was = pods.at(uid, version)?;
         let min_ready = 2 * self.situation.ds.min_ready_seconds + 1;
-        let is_it = was.is_available(min_ready, Timestamp(until.0 - UNORDERED_MS));
-        (is_it && self.situation.ds.owns(&was.metadata)).then_some(until)
+        let is_it = self.situation.ds.owns(&was.metadata)
+            && was.is_available(min_ready, shown)
+            && pods.was_always(uid, (version, seen[last].0), |state| state.is_ready);
+        is_it.then_some(until)
     }
 
     /// Whether the pod of a waiting node became unavailable after the attempt began (G14).
@@ -376,6 +382,14 @@ impl Claim<'_, '_> {
 
     fn is_here(&self, pod: &Pod) -> bool {
         self.situation.ds.owns(&pod.metadata) && pod.node() == Some(&self.node.metadata.name)
+    }
+
+    /// The version with which the DaemonSet first had such a pod here: one that it adopts may be
+    /// older.
+    fn first_here(&self, is_it: impl Fn(&Pod) -> bool) -> Option<u64> {
+        let states = self.history.pods.states();
+        let such = states.filter(|(_, pod)| self.is_here(pod) && is_it(pod));
+        such.map(|(at, _)| at).min()
     }
 
     fn is_surely_done(&self) -> bool {
@@ -527,12 +541,9 @@ impl Claim<'_, '_> {
             }
             SetAside::Excluded => by_target == Eligibility::MustNotRun && self.has_old(),
             SetAside::Joined => self.last_old().is_none_or(|(_, old)| {
-                let mut pods = self.history.pods.states().map(|(_, pod)| pod);
-                pods.any(|pod| {
-                    self.is_here(pod)
-                        && self.situation.is_updated(pod)
-                        && pod.created() <= old.created()
-                })
+                let is_old = |pod: &Pod| pod.metadata.uid == old.metadata.uid;
+                let first_new = self.first_here(|pod| self.situation.is_updated(pod));
+                first_new.is_some_and(|at| self.first_here(is_old).is_none_or(|old| at <= old))
             }),
             SetAside::BrokenBefore => {
                 let took_ms = self.stated.since.0 - self.stated.at_stage_since.0;
