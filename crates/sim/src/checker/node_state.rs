@@ -200,6 +200,8 @@ impl Claim<'_, '_> {
         let failed =
             record.and_then(|record| self.history.phase_version(&current.metadata.uid, record));
         let known = Timestamp(self.stated.known_since.0 + UNORDERED_MS);
+        // Before, another target may have replaced it.
+        let known = known.max(self.view.stated.since.at);
         let since = failed.unwrap_or(u64::MAX).max(self.history.version_before(known));
         let states = || {
             let seen = self.history.pods.states();
