@@ -162,7 +162,11 @@ impl Use {
                 {
                     used.updating += 1;
                 }
-                Some(NodeState::Waiting { outage } | NodeState::Pulling { outage, .. }) => {
+                // One that has no pod, and gets none, has lost none.
+                Some(NodeState::Waiting { outage } | NodeState::Pulling { outage, .. })
+                    if on_node.eligibility == Eligibility::ShouldRun
+                        || on_node.occupants().next().is_some() =>
+                {
                     used.outages += usize::from(outage != Outage::None);
                     used.taken += usize::from(outage == Outage::Taken);
                 }
