@@ -22,12 +22,15 @@ pub struct Statement {
     pub orphans: Arc<BTreeSet<String>>,
     /// The names of the nodes whose wave the replica has opened (G1).
     pub open_nodes: Arc<BTreeSet<String>>,
-    /// All nodes by name, while a valid policy guards the rollout.
+    /// All nodes by name, while a valid policy guards the rollout, or the replica remembers how
+    /// they were when one did (G33).
     pub nodes: Arc<BTreeMap<String, StatedNode>>,
     /// The copies of ConfigMaps that the target has (G58).
     pub copies: Arc<Copies>,
     /// Since when it has had them.
     pub since: Since,
+    /// Since when the replica has followed the rollout's nodes; `None` without a valid policy.
+    known_since: Option<Timestamp>,
     template: Arc<str>,
     /// Those for which its last plan has decided, whatever policy it has seen since.
     decided: Option<Arc<ConfigCopies>>,
@@ -138,7 +141,9 @@ impl Statement {
         });
         let same = before.filter(|it| it.template == *template && it.decided == *decided);
         let since = same.map_or(Since { at, feeds, is_other_template }, |same| same.since);
-        let known_since = before.and_then(|before| Some(before.nodes.values().next()?.known_since));
+        let follows = state.nodes_by_state().is_some();
+        let known_since = before.and_then(|before| before.known_since).or(Some(at));
+        let known_since = known_since.filter(|_| follows);
         let times = (at, known_since.unwrap_or(at));
         let stated = state.node_states(nodes).map(|(name, state)| {
             let before = before.and_then(|before| before.nodes.get(name.as_str()));
@@ -149,6 +154,7 @@ impl Statement {
             orphans: Arc::new(state.orphans().map(ToString::to_string).collect()),
             open_nodes: Arc::new(open_nodes),
             nodes: Arc::new(stated.collect()),
+            known_since,
             copies: Arc::new(copies),
             since,
             template: template.clone(),

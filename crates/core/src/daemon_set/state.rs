@@ -527,12 +527,12 @@ impl DaemonSetState {
     }
 
     /// The nodes of a guarded rollout with their states, whether their wave is open or not, as of
-    /// the last plan (G31). For checkers.
+    /// the last plan with a valid policy (G31). For checkers.
     pub fn node_states<'a>(
         &'a self,
         nodes: &'a NodeTable,
     ) -> impl Iterator<Item = (&'a NodeName, NodeState)> {
-        let waves = self.rollout.waves.iter();
+        let waves = self.rollout.known_waves().into_iter();
         waves.flat_map(|waves| nodes.iter().map(|(id, node)| (&node.name, waves.state(id))))
     }
 

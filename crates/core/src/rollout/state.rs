@@ -76,6 +76,11 @@ impl RolloutState {
         self.waves.as_deref().map_or(Wave::Closed, |waves| waves.wave(id))
     }
 
+    /// The waves of the policy, or of the last valid one while the rollout is held for that.
+    pub(crate) fn known_waves(&self) -> Option<&Waves> {
+        self.waves.as_deref().or(self.left_waves.as_deref())
+    }
+
     /// Forgets a node that is gone: another one may get its number.
     pub(crate) fn forget_node(&mut self, id: NodeId, name: &NodeName) {
         for waves in self.waves.iter_mut().chain(&mut self.left_waves) {

@@ -373,7 +373,7 @@ impl Claim<'_, '_> {
         let is_absent = |node: &Node| self.policy.is_absent(node);
         let all: Vec<&OurPod> = self.on_node.occupants().collect();
         let [our] = all[..] else { return false };
-        self.stated.since < since
+        self.stated.since.max(self.stated.known_since) < since
             && !is_restarted
             && self.on_node.by_target.keeps()
             && self.situation.is_updated(our.pod)

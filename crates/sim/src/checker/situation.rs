@@ -246,8 +246,10 @@ impl<'a> Situation<'a> {
         }
         situation.awaits_window = situation.must_await_window(followed);
         situation.apply_guard(namespace);
-        for (name, on_node) in &mut situation.nodes {
-            on_node.stated = stated.get(*name).copied();
+        if situation.is_guarded() {
+            for (name, on_node) in &mut situation.nodes {
+                on_node.stated = stated.get(*name).copied();
+            }
         }
         situation.determine_exclusions(history);
         Some(situation)
