@@ -9,18 +9,20 @@ use super::{Property, Violation};
 use everynode_core::daemon_set::{NodeState, Outage};
 
 /// Judges on how many nodes a plan begins. `pending` is the number of nodes on which a creation of
-/// unknown outcome may begin.
+/// unknown outcome may begin. The pod of a node that `is_given_up` cannot be changed in place after
+/// all, and is one to be replaced (G56).
 pub(super) fn check(
     situation: &Situation,
     judged: &JudgedPlan,
     pending: usize,
+    is_given_up: impl Fn(&OnNode) -> bool,
 ) -> Option<Violation> {
     let policy = situation.ds.policy.valid()?;
     let max = limit(situation)?;
     let begun = Begun::of(situation, judged);
     let problem = match situation.goes_back() {
         true => begun.exceeds_going_back(situation, max, pending),
-        false => begun.exceeds(situation, policy, max, pending),
+        false => begun.exceeds(situation, policy, max, pending, is_given_up),
     }?;
     Some(situation.violation(Property::Budget, problem))
 }
@@ -66,10 +68,13 @@ impl<'a> Begun<'a> {
         policy: &Policy,
         max: usize,
         pending: usize,
+        is_given_up: impl Fn(&OnNode) -> bool,
     ) -> Option<String> {
         let all = || self.available.iter().chain(&self.unavailable);
-        let is_begun = |node: &str| all().any(|begun| *begun == node);
-        let used = Use::by(situation, Doubt::Allows, |node, _| !is_begun(node));
+        let counts = |node: &str, on_node: &OnNode| {
+            !all().any(|begun| *begun == node) && !is_given_up(on_node)
+        };
+        let used = Use::by(situation, Doubt::Allows, counts);
         let is_first = used.updating + pending == 0 && all().count() <= 1;
         if is_first && (used.taken == 0 || self.available.is_empty()) {
             // So that a fix gets in.
@@ -79,8 +84,7 @@ impl<'a> Begun<'a> {
             let is_of = |node: &&&str| of(&situation.nodes[**node]);
             let available = self.available.iter().filter(is_of).count();
             let begun = available + self.unavailable.iter().filter(is_of).count();
-            let used =
-                Use::by(situation, Doubt::Allows, |node, on_node| of(on_node) && !is_begun(node));
+            let used = Use::by(situation, Doubt::Allows, |node, on| of(on) && counts(node, on));
             let updating = used.updating + pending;
             let is_exceeded = begun > 0 && updating + begun > max
                 || available > 0 && updating + begun + used.outages > max;

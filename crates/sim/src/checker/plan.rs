@@ -252,7 +252,12 @@ impl<'a> Judge<'a> {
         // The rollout begins once on a node on which a surge is repeated.
         let others = pending(&|node| judged.creations.contains_key(node));
         let pending = pending(&|node| surges_within_budget(judged, node));
-        let violation = budget::check(situation, judged, others)
+        let is_given_up = |on_node: &OnNode| {
+            let Self { view, history, .. } = self;
+            let unfinished = |pod| change::unfinished(view, situation, history, on_node, pod);
+            on_node.deletable().any(|pod| unfinished(pod).is_some())
+        };
+        let violation = budget::check(situation, judged, others, is_given_up)
             .or_else(|| removal::check(situation, judged, self.history))
             .or_else(|| late::check(situation, judged, self.history));
         if let Some(violation) = violation {
