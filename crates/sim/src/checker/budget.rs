@@ -139,7 +139,7 @@ fn uses_going_back(situation: &Situation, on_node: &OnNode, doubt: Doubt) -> boo
         !situation.ds.strategy.surges()
             || on_node.deletable().any(|pod| situation.wants(on_node, pod))
     };
-    on_node.is_updating()
+    (on_node.is_updating() || on_node.is_taken())
         && (doubt == Doubt::Demands || starts() && !on_node.deletable().any(serves))
 }
 

@@ -62,6 +62,11 @@ impl OnNode<'_> {
         matches!(self.state(), Some(NodeState::Waiting { .. }))
     }
 
+    /// Whether an earlier rollout took its available pod away, and nothing was done since.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self.state(), Some(NodeState::Waiting { outage: Outage::Taken }))
+    }
+
     /// Whether the rollout was done with the node before, and is not now.
     pub(super) fn was_passed(&self) -> bool {
         matches!(self.state(), Some(NodeState::Updating { was_passed: true, .. }))
