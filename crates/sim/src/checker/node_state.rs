@@ -197,8 +197,8 @@ impl Claim<'_, '_> {
         }
     }
 
-    /// Whether the last pod of the target here has ended since nodes go back, as the replica has
-    /// seen, and no pod of the base has been ready since.
+    /// Whether the last pod of the target here has ended since nodes go back and while the node was
+    /// up, as the replica has seen, and no pod of the base has been ready since.
     fn was_taken_back(&self) -> bool {
         let Some(current) = self.situation.revisions.current.last() else { return false };
         let record = current.record.as_ref();
@@ -214,9 +214,13 @@ impl Claim<'_, '_> {
         };
         let is_target = |pod: &Pod| self.situation.is_updated(pod);
         let last = states().filter(|(_, pod)| is_target(pod)).map(|(at, _)| at).max();
+        let was_up = |last| {
+            let before = Timestamp(self.history.time_of(last).0 - UNORDERED_MS);
+            self.was_since(before, |node| !self.policy.is_absent(node))
+        };
         self.on_node.eligibility == Eligibility::ShouldRun
             && last.is_some_and(|last| {
-                last > since && !states().any(|(at, pod)| at > last && pod.is_ready)
+                last > since && was_up(last) && !states().any(|(at, pod)| at > last && pod.is_ready)
             })
     }
 
