@@ -9,7 +9,7 @@ use everynode_core::daemon_set::{NodeState, Outage, SetAside};
 use everynode_core::plan::{Outcome, Write};
 
 use super::history::History;
-use super::model::{Eligibility, Node, Phase, Pod, Policy, Update};
+use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Update};
 use super::situation::{OnNode, OurPod, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
@@ -356,11 +356,7 @@ impl Claim<'_, '_> {
         let Stage::Moving(record) = &self.situation.stage else { return None };
         let rule = self.policy.failure.as_ref().and_then(|rule| rule.ready_within_ms);
         let is_limited = rule.is_some() || record.phase == Phase::Complete;
-        is_limited.then(|| self.full_limit_ms())
-    }
-
-    fn full_limit_ms(&self) -> i64 {
-        self.policy.ready_within_ms() + self.situation.ds.min_ready_seconds * 1000
+        is_limited.then(|| limit_ms(self.situation.ds, self.policy))
     }
 
     /// Whether the node, with a pod of the target that is not ready, or down, has surely been so
@@ -435,15 +431,13 @@ impl Claim<'_, '_> {
 
     /// "It is blamed" (G34).
     fn failed(&self) -> Problem {
-        let (within_ms, max_restarts) = self.strictest();
-        let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
         // Another attempt measures times anew, from when the last one ended (G11).
         let is_repeated = self.situation.is_repeated(self.history);
         let restarted = is_repeated.then(|| self.history.time_of(self.attempt));
         let begun = self.stated.at_stage_since.max(restarted.unwrap_or_default());
         let took_ms = self.stated.since.0 - begun.0;
-        let is_late =
-            within_ms.is_some_and(|within_ms| took_ms + TOLERANCE_MS >= within_ms + min_ready_ms);
+        let is_late = took_ms + TOLERANCE_MS >= self.least_limit_ms();
+        let max_restarts = self.fewest_restarts();
         let restarts_too_often = || {
             let mut pods = self.history.pods.states().map(|(_, pod)| pod);
             pods.any(|pod| {
@@ -467,17 +461,23 @@ impl Claim<'_, '_> {
         }
     }
 
-    /// The shortest `readyWithin` and the fewest `maxRestarts` that a policy has had: a node that
-    /// has failed remains so.
-    fn strictest(&self) -> (Option<i64>, Option<u64>) {
-        let ds = &self.situation.ds.metadata.uid;
-        let states = || self.history.daemon_sets(self.situation.role).of(ds).map(|(_, ds)| ds);
-        let rules = || states().filter_map(|ds| ds.policy.valid()?.failure.as_ref());
-        let is_complete = matches!(self.situation.stage, Stage::Moving(record)
-            if record.phase == Phase::Complete);
-        let late = is_complete.then(|| self.policy.ready_within_ms());
-        let within = rules().filter_map(|rule| rule.ready_within_ms).chain(late).min();
-        (within, rules().filter_map(|rule| rule.max_restarts).min())
+    /// The states of the DaemonSet, with its policy while that is valid: a node that has failed or
+    /// is set aside by one of them remains so.
+    fn policies(&self) -> impl Iterator<Item = (&DaemonSet, &Policy)> {
+        let states = self.history.daemon_sets(self.situation.role);
+        let states = states.of(&self.situation.ds.metadata.uid);
+        states.filter_map(|(_, ds)| Some((ds, ds.policy.valid()?)))
+    }
+
+    /// The shortest time within which a node must have had an available pod.
+    fn least_limit_ms(&self) -> i64 {
+        let limits = self.policies().map(|(ds, policy)| limit_ms(ds, policy));
+        limits.min().unwrap_or_default()
+    }
+
+    /// The fewest `maxRestarts`.
+    fn fewest_restarts(&self) -> Option<u64> {
+        self.policies().filter_map(|(_, policy)| policy.failure.as_ref()?.max_restarts).min()
     }
 
     /// Whether a pod of another revision may have been available here when the rollout began.
@@ -566,10 +566,6 @@ impl Claim<'_, '_> {
         (!is_true).then_some("which is not true")
     }
 
-    fn least_limit_ms(&self) -> i64 {
-        self.strictest().0.unwrap_or(i64::MAX).min(self.policy.ready_within_ms())
-    }
-
     /// Whether the node has been down or leaving for as long.
     fn was_absent_for(&self, limit_ms: i64) -> bool {
         let since = Timestamp(self.situation.now.0 - limit_ms + TOLERANCE_MS);
@@ -596,4 +592,9 @@ impl Claim<'_, '_> {
             && self.stated.at_stage_since.0 < since
             && unready.is_some_and(|at| at.0 < since)
     }
+}
+
+/// For how long a node may have no available pod, or be absent (G33, G34).
+fn limit_ms(ds: &DaemonSet, policy: &Policy) -> i64 {
+    policy.ready_within_ms() + ds.min_ready_seconds * 1000
 }
