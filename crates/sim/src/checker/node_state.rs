@@ -391,12 +391,11 @@ impl Claim<'_, '_> {
         self.situation.ds.owns(&pod.metadata) && pod.node() == Some(&self.node.metadata.name)
     }
 
-    /// The version with which the DaemonSet first had such a pod here: one that it adopts may be
-    /// older.
-    fn first_here(&self, is_it: impl Fn(&Pod) -> bool) -> Option<u64> {
+    /// When the DaemonSet first had such a pod here: one that it adopts may be older.
+    fn first_here(&self, is_it: impl Fn(&Pod) -> bool) -> Option<Timestamp> {
         let states = self.history.pods.states();
         let such = states.filter(|(_, pod)| self.is_here(pod) && is_it(pod));
-        such.map(|(at, _)| at).min()
+        such.map(|(at, _)| self.history.time_of(at)).min()
     }
 
     fn is_surely_done(&self) -> bool {
@@ -554,7 +553,8 @@ impl Claim<'_, '_> {
             SetAside::Joined => self.last_old().is_none_or(|(_, old)| {
                 let is_old = |pod: &Pod| pod.metadata.uid == old.metadata.uid;
                 let first_new = self.first_here(|pod| self.situation.is_updated(pod));
-                first_new.is_some_and(|at| self.first_here(is_old).is_none_or(|old| at <= old))
+                let first_old = self.first_here(is_old).map_or(i64::MAX, |at| at.0 + UNORDERED_MS);
+                first_new.is_some_and(|at| at.0 <= first_old)
             }),
             SetAside::BrokenBefore => {
                 let took_ms = self.stated.since.0 - self.stated.at_stage_since.0;
