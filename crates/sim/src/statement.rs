@@ -46,6 +46,8 @@ pub struct StatedNode {
     /// Since when it has been at this stage: the rollout has yet to begin on it, is at work there,
     /// is done, or leaves it alone.
     pub at_stage_since: Timestamp,
+    /// When the rollout of this target was first at work there, or done.
+    pub begun_at: Option<Timestamp>,
     /// Since when the replica has followed the rollout's nodes.
     pub known_since: Timestamp,
     /// When the rollout was first done with it, or it was blamed or set aside.
@@ -63,6 +65,7 @@ impl StatedNode {
             state,
             since: now,
             at_stage_since: now,
+            begun_at: matches!(stage(state), 1 | 2).then_some(now),
             known_since,
             passed_at: matches!(
                 state,
@@ -75,6 +78,7 @@ impl StatedNode {
         Self {
             since: if kind(state) == kind(before.state) { before.since } else { now },
             at_stage_since: if is_at_stage { before.at_stage_since } else { now },
+            begun_at: before.begun_at.filter(|_| is_same_target).or(new.begun_at),
             passed_at: before.passed_at.filter(|_| is_same_target).or(new.passed_at),
             ..new
         }

@@ -333,10 +333,9 @@ impl Claim<'_, '_> {
     /// none is available, or not the only one."
     fn updating(&self, was_passed: bool) -> Problem {
         let limit_ms = self.limit_ms();
-        let is_down_before = self.node.unreachable_since().is_some_and(|since| {
-            let begun = self.stated.at_stage_since.0;
-            since.0 + UNORDERED_MS < begun && begun > self.stated.known_since.0 + UNORDERED_MS
-        });
+        let begun = self.stated.begun_at.map_or(0, |at| at.0);
+        let is_down_before = begun > self.stated.known_since.0 + UNORDERED_MS
+            && self.node.unreachable_since().is_some_and(|at| at.0 + UNORDERED_MS < begun);
         match () {
             () if !self.has_target() && self.has_old() => Some("although nothing was done there"),
             () if !self.has_target() && !self.is_open() => Some("although its wave is closed"),
@@ -569,7 +568,7 @@ impl Claim<'_, '_> {
     /// Whether the node has been down or leaving for as long.
     fn was_absent_for(&self, limit_ms: i64) -> bool {
         let since = Timestamp(self.situation.now.0 - limit_ms + TOLERANCE_MS);
-        self.was_since(since, |node| self.policy.is_absent(node))
+        self.was_since(since, |node| self.policies().any(|(_, policy)| policy.is_absent(node)))
     }
 
     /// Whether the node has been so since this time, as far as the replica has seen.
