@@ -138,13 +138,15 @@ impl Room {
         }
     }
 
-    /// The rest after the rollout begins on nodes whose old pod is not available.
+    /// The rest after the rollout begins on this many nodes. Of those whose old pod is not available
+    /// some may have used the budget before: if so, the next plan has more room.
     pub(in crate::daemon_set) fn after(self, begun: usize) -> Self {
-        let nodes = self.nodes.saturating_sub(begun);
+        // Unguarded and back, those need no room.
+        let used = if self.nodes == usize::MAX { 0 } else { begun };
         Self {
-            nodes,
-            available: self.available.min(nodes),
-            starting: self.starting.saturating_sub(begun).min(nodes),
+            nodes: self.nodes.saturating_sub(used),
+            available: self.available.saturating_sub(used),
+            starting: self.starting.saturating_sub(begun),
         }
     }
 }
