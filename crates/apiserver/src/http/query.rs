@@ -52,11 +52,6 @@ pub(crate) enum IncludeObject {
 }
 
 impl Parameters {
-    /// True if a write is only checked.
-    pub(crate) fn is_dry_run(&self) -> bool {
-        !self.dry_run.is_empty()
-    }
-
     /// The treatment of unknown and duplicate fields; `None` if it is not supported.
     pub(crate) fn field_validation(&self) -> Option<FieldValidation> {
         match self.field_validation.as_str() {
@@ -173,7 +168,7 @@ mod tests {
         .expect("a good query");
         assert_eq!(parameters.label_selector, "app=web,tier in (a,b)");
         assert_eq!(parameters.limit, Some(500));
-        assert!(parameters.watch && parameters.is_dry_run());
+        assert!(parameters.watch && parameters.dry_run == ["All"]);
         assert_eq!(parameters.timeout_seconds, Some(5));
         assert_eq!(parameters.send_initial_events, Some(true));
         assert_eq!(parameters.field_validation(), Some(FieldValidation::Strict));

@@ -164,6 +164,17 @@ async fn unsupported_options_of_a_write_are_refused() {
         assert_eq!((refused.code, &refused.json()["message"]), (422, &json!(message)));
     }
     assert_eq!(server.get(&format!("{MAPS}/m?{bad}")).await.code, 200, "it is still there");
+    for subresource in ["binding", "eviction"] {
+        let path = format!("/api/v1/namespaces/default/pods/p/{subresource}?dryRun=Some");
+        assert_eq!(server.post(&path, b"{}").await.code, 422, "{subresource}");
+    }
+
+    // Options in the query count only without those in a body.
+    let path = format!("{MAPS}/m?dryRun=All");
+    assert_eq!(server.request("DELETE", &path, "", b"").await.code, 200);
+    assert_eq!(server.get(&format!("{MAPS}/m")).await.code, 200, "it was only checked");
+    assert_eq!(server.request("DELETE", &path, "", b"{}").await.code, 200);
+    assert_eq!(server.get(&format!("{MAPS}/m")).await.code, 404);
 }
 
 /// S3: every resource in the discovery documents, aggregated or not, is served. Every reference in

@@ -68,7 +68,7 @@ impl Options {
             "" => program(&String::from_utf8_lossy(agent)),
             name => name.to_owned(),
         };
-        let dry_run = parameters.is_dry_run();
+        let dry_run = !parameters.dry_run.is_empty();
         Ok(Self { manager, field_validation: field_validation.unwrap_or_default(), dry_run })
     }
 }

@@ -130,8 +130,8 @@ impl Request<'_> {
     }
 
     pub(super) fn bind(&self, name: &str) -> Result<Response<Body>, Status> {
+        let dry_run = Options::of_write("CreateOptions", self.call)?.dry_run;
         let binding = sub_body(self.call)?;
-        let dry_run = self.call.parameters.is_dry_run();
         self.shared.write(|cluster, now| {
             cluster.bind(self.namespace(), name, &binding, &WriteOptions { now, dry_run })
         })?;
@@ -139,9 +139,9 @@ impl Request<'_> {
     }
 
     pub(super) fn evict(&self, name: &str) -> Result<Response<Body>, Status> {
+        let is_checked = Options::of_write("CreateOptions", self.call)?.dry_run;
         let eviction = sub_body(self.call)?;
-        let options = &eviction["deleteOptions"];
-        let dry_run = self.call.parameters.is_dry_run() || has_dry_run(options);
+        let dry_run = is_checked || has_dry_run(&eviction["deleteOptions"]);
         self.shared.write(|cluster, now| {
             cluster.evict(self.namespace(), name, &eviction, &WriteOptions { now, dry_run })
         })?;
@@ -301,8 +301,8 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or(api_version)
 }
 
-/// The options of a deletion, from the body if there is one, else from the query, and whether it is
-/// only checked.
+/// The options of a deletion, as upstream from the body if there is one, else from the query, and
+/// whether it is only checked.
 fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
     let parameters = &call.parameters;
     let body = match call.body.is_empty() {
@@ -314,13 +314,13 @@ fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
             set("gracePeriodSeconds", parameters.grace_period_seconds.map(Value::from));
             set("propagationPolicy", parameters.propagation_policy.clone().map(Value::from));
             set("orphanDependents", parameters.orphan_dependents.map(Value::from));
-            set("dryRun", parameters.is_dry_run().then(|| json!(parameters.dry_run)));
+            set("dryRun", (!parameters.dry_run.is_empty()).then(|| json!(parameters.dry_run)));
             Value::Object(query)
         }
         false => sub_body(call)?,
     };
     let delete = DeleteOptions::parse(&body)?;
-    Ok((delete, parameters.is_dry_run() || has_dry_run(&body)))
+    Ok((delete, has_dry_run(&body)))
 }
 
 /// True if options, which are valid, state `dryRun`.
