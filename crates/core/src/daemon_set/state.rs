@@ -598,6 +598,7 @@ impl DaemonSetState {
             keeps_override: &self.overrides.running.kept,
             override_failure: self.changes.failure().filter(|_| awaits_overrides),
             is_rolled_out: self.index.counts.is_rolled_out(),
+            misscheduled: self.index.counts.misscheduled,
             has_too_many_waves: self.rollout.has_too_many_waves(),
             clocks: self.config.clocks,
         };

@@ -49,6 +49,8 @@ pub(crate) struct RolloutInput<'a> {
     pub override_failure: Option<&'a Arc<str>>,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
+    /// The number of nodes that have a pod and should run none.
+    pub misscheduled: usize,
     /// True if the policy makes too many waves of the nodes that there are (G50).
     pub has_too_many_waves: bool,
     pub clocks: Clocks,

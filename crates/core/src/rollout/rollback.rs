@@ -45,14 +45,16 @@ pub(super) struct OnTarget {
 }
 
 impl OnTarget {
-    /// Without waves, which count nodes, all of them are looked at while nodes go back.
+    /// Without waves, which count nodes, all of them are looked at once so few have pods of the target
+    /// that they may all keep theirs.
     pub(super) fn new(waves: Option<&Waves>, goes_back: bool, input: &RolloutInput<'_>) -> Self {
         if let Some(waves) = waves {
             return Self { leaves: waves.has_target(), kept: waves.kept() };
         }
-        let leaves = input.labels.current_hashes().any(|hash| input.labels.is_live(hash));
-        if !leaves || !goes_back {
-            return Self { leaves, kept: 0 };
+        let hashes = input.labels.current_hashes();
+        let pods: u32 = hashes.map(|hash| input.labels.pods_with(hash)).sum();
+        if pods == 0 || !goes_back || pods as usize > input.misscheduled {
+            return Self { leaves: pods > 0, kept: 0 };
         }
         let has_target =
             |slot: &&Slot| slot.pods.as_slice().iter().any(|pod| pod.is_to_go_back(input.labels));
