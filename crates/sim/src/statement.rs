@@ -65,7 +65,7 @@ impl StatedNode {
             state,
             since: now,
             at_stage_since: now,
-            begun_at: matches!(stage(state), 1 | 2).then_some(now),
+            begun_at: matches!(Stage::of(state), Stage::AtWork | Stage::Done).then_some(now),
             known_since,
             passed_at: matches!(
                 state,
@@ -74,7 +74,7 @@ impl StatedNode {
             .then_some(now),
         };
         let Some(before) = before else { return new };
-        let is_at_stage = is_same_target && stage(state) == stage(before.state);
+        let is_at_stage = is_same_target && Stage::of(state) == Stage::of(before.state);
         Self {
             since: if kind(state) == kind(before.state) { before.since } else { now },
             at_stage_since: if is_at_stage { before.at_stage_since } else { now },
@@ -92,14 +92,30 @@ fn kind(state: NodeState) -> (&'static str, Option<SetAside>) {
     }
 }
 
-fn stage(state: NodeState) -> u8 {
-    match state {
-        NodeState::Waiting { .. } | NodeState::Asked { .. } | NodeState::Pulling { .. } => 0,
-        NodeState::Updating { .. }
-        | NodeState::Failed
-        | NodeState::SetAside(SetAside::BrokenBefore | SetAside::Lost) => 1,
-        NodeState::Done => 2,
-        NodeState::SetAside(_) => 3,
+/// How far a rollout is on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has yet to begin there.
+    Ahead,
+    /// It has begun there, and is not done.
+    AtWork,
+    Done,
+    /// It leaves the node alone.
+    Aside,
+}
+
+impl Stage {
+    const fn of(state: NodeState) -> Self {
+        match state {
+            NodeState::Waiting { .. } | NodeState::Asked { .. } | NodeState::Pulling { .. } => {
+                Self::Ahead
+            }
+            NodeState::Updating { .. }
+            | NodeState::Failed
+            | NodeState::SetAside(SetAside::BrokenBefore | SetAside::Lost) => Self::AtWork,
+            NodeState::Done => Self::Done,
+            NodeState::SetAside(_) => Self::Aside,
+        }
     }
 }
 

@@ -84,7 +84,8 @@ bitflags! {
     struct Loss: u8 {
         /// The watch has just shown the deletion of a pod, or its change in place.
         const SEEN = 1;
-        /// The pod was available, and the node has had no such pod since.
+        /// The pod was available, or may have been before this controller looked, and the node has
+        /// had no such pod since.
         const TAKEN = 1 << 1;
     }
 }
