@@ -288,7 +288,12 @@ impl RolloutState {
                 (waves, true)
             }
             earlier => {
-                let earlier = earlier.or_else(|| self.left_waves.take());
+                let earlier = earlier.or_else(|| {
+                    let mut left = self.left_waves.take()?;
+                    // Nobody looked at its nodes meanwhile.
+                    left.restart_clocks(input.now.steady);
+                    Some(left)
+                });
                 let mut waves = Box::new(Waves::new(policy.clone(), target));
                 waves.apply_nodes(nodes);
                 if !waves.continue_from(earlier.as_deref(), input) {

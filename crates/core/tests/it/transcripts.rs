@@ -138,6 +138,7 @@ transcripts! {
     guarded_failure: "guarded-failure",
     guarded_pending: "guarded-pending",
     guarded_policy_back: "guarded-policy-back",
+    guarded_policy_back_late: "guarded-policy-back-late",
     guarded_policy_removed: "guarded-policy-removed",
     guarded_adopted_in_motion: "guarded-adopted-in-motion",
     guarded_adoption: "guarded-adoption",
