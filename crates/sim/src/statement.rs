@@ -1,6 +1,6 @@
 //! What a replica knows and has decided, and no object says: which orphan pods it knows, which
-//! nodes a rollout has opened, in which states they are, and which copies of ConfigMaps the target
-//! has. So the replica states it, and the checkers judge it.
+//! hashes the target has, which nodes a rollout has opened, in which states they are, and which
+//! copies of ConfigMaps the target has. So the replica states it, and the checkers judge it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,8 @@ pub(crate) type Copies = BTreeMap<String, String>;
 pub struct Statement {
     /// The UIDs of the orphan pods that it knows (C3, C21).
     pub orphans: Arc<BTreeSet<String>>,
+    /// The hashes of pods that are up to date (C42, C43, C45).
+    pub current_hashes: Arc<BTreeSet<String>>,
     /// The names of the nodes whose wave the replica has opened (G1).
     pub open_nodes: Arc<BTreeSet<String>>,
     /// All nodes by name, while a valid policy guards the rollout, or the replica remembers how
@@ -172,6 +174,7 @@ impl Statement {
         let open_nodes = state.open_nodes(nodes).map(ToString::to_string).collect();
         Self {
             orphans: Arc::new(state.orphans().map(ToString::to_string).collect()),
+            current_hashes: Arc::new(state.current_hashes().map(ToString::to_string).collect()),
             open_nodes: Arc::new(open_nodes),
             nodes: Arc::new(stated.collect()),
             known_since,

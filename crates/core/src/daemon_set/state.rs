@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::api::{
     Budget, ConfigCopies, ConfigMap, ConfigMaps, ConfigRule, DaemonSet, DaemonSetKey,
     KnownConfigMaps, Labels, MayOverride, NamespaceNodeSelector, NodeName, Now, Overrides, Pod,
-    PolicySource, Problem, Revision, RolloutReason, Timestamp, Uid, WaveName,
+    PolicySource, Problem, Revision, RevisionHash, RolloutReason, Timestamp, Uid, WaveName,
 };
 use crate::backoff::{Backoff, Cause};
 use crate::copying::Copying;
@@ -541,6 +541,11 @@ impl DaemonSetState {
         let placed = self.slots.iter().flat_map(|slot| slot.pods.as_slice());
         let all = placed.chain(self.other_pods.unplaced.values());
         all.filter(|pod| pod.is_orphan()).map(|pod| &pod.uid)
+    }
+
+    /// The hashes of pods that are up to date, as of the last plan (C42, C43, C45). For checkers.
+    pub fn current_hashes(&self) -> impl Iterator<Item = &RevisionHash> {
+        self.labels.current_hashes()
     }
 
     /// The nodes whose wave is open (G1). For checkers.

@@ -114,7 +114,6 @@ impl Situation<'_> {
             _ => false,
         };
         !self.has_current_hash()
-            || self.is_hash_doubtful()
             || self.is_generation_doubtful(on_node)
             || on_node.pending.is_some()
             || on_node.has_seen_pending

@@ -157,9 +157,8 @@ impl<'a> Judge<'a> {
         let unchangeable = || change::unfinished(view, situation, history, on_node, pod);
         let Some(reason) = reason.or_else(unchangeable) else {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
-            let is_revision_doubtful =
-                situation.is_hash_doubtful() || situation.is_generation_doubtful(on_node);
-            if (is_revision_doubtful || is_base_unknown) && situation.budget().is_some() {
+            let is_in_doubt = is_base_unknown || situation.is_generation_doubtful(on_node);
+            if is_in_doubt && situation.budget().is_some() {
                 return Ok(Deletion::Excused);
             }
             return self.without_reason(reference, pod, on_node);

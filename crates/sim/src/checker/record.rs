@@ -152,7 +152,7 @@ impl Judge<'_> {
             () if attempt.is_some() && *new == expected => return None,
             () => return self.differs(new, &expected),
         };
-        (!situation.is_hash_doubtful()).then(|| why.to_owned())
+        Some(why.to_owned())
     }
 
     /// Why the target, which was complete before, must not be recorded once more as the revision in
@@ -176,7 +176,7 @@ impl Judge<'_> {
                 return self.differs(new, &Record { reason, since: new.since, ..old.clone() });
             }
         };
-        (!situation.is_hash_doubtful()).then(|| why.to_owned())
+        Some(why.to_owned())
     }
 
     /// The text of an order that names another revision than the target: it does not concern an

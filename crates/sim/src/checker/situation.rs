@@ -177,6 +177,8 @@ impl<'a> Situation<'a> {
             let former = history.revisions.replaced_after(since);
             let own = former.filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
             situation.current_hashes.extend(own.map(|own| own.metadata.pod_hash()));
+            // Which of these it has read, it states.
+            situation.current_hashes.retain(|hash| view.stated.current_hashes.contains(*hash));
         }
         situation.apply_outcomes(view, history);
         Some(situation)
@@ -380,12 +382,6 @@ impl<'a> Situation<'a> {
     /// Whether a revision of the DaemonSet stores the template and has a hash (C40, C42).
     pub(super) fn has_current_hash(&self) -> bool {
         self.revisions.current.iter().any(|revision| revision.metadata.hash().is_some())
-    }
-
-    /// Whether another owner's revision stores the template and has had several hashes: which one
-    /// the replica has read is not known (C43).
-    pub(super) fn is_hash_doubtful(&self) -> bool {
-        self.revisions.current.is_empty() && self.current_hashes.len() > 1
     }
 
     /// Whether pods of the node may be of the current revision by their generation alone: they show
