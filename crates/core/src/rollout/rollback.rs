@@ -45,8 +45,8 @@ pub(super) struct OnTarget {
 }
 
 impl OnTarget {
-    /// Without waves, which count nodes, all of them are looked at once so few have pods of the target
-    /// that they may all keep theirs.
+    /// Without waves, which count nodes, all of them are looked at once so few have pods of the
+    /// target that they may all keep theirs.
     pub(super) fn new(waves: Option<&Waves>, goes_back: bool, input: &RolloutInput<'_>) -> Self {
         if let Some(waves) = waves {
             return Self { leaves: waves.has_target(), kept: waves.kept() };

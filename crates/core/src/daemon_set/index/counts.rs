@@ -138,8 +138,8 @@ impl Room {
         }
     }
 
-    /// The rest after the rollout begins on this many nodes. Of those whose old pod is not available
-    /// some may have used the budget before: if so, the next plan has more room.
+    /// The rest after the rollout begins on this many nodes. Of those whose old pod is not
+    /// available some may have used the budget before: if so, the next plan has more room.
     pub(in crate::daemon_set) fn after(self, begun: usize) -> Self {
         // Unguarded and back, those need no room.
         let used = if self.nodes == usize::MAX { 0 } else { begun };
