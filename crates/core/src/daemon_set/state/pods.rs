@@ -456,10 +456,15 @@ impl DaemonSetState {
     fn record_end(&mut self, uid: &Uid, location: PodLocation) {
         let PodLocation::Node(id) = location else { return };
         if self.expectations.awaits_deletion(uid) {
-            // One that has ended, or may not run there, goes whatever the rollout does (C23, C24).
-            let has_ended = self.find(uid, location).is_some_and(|pod| pod.phase.is_terminal());
-            let may_run = self.slots[id.index()].eligibility.should_continue_running();
-            let waves = self.rollout.waves.as_mut().filter(|_| !has_ended && may_run);
+            // One that has ended, may not run there, or is one too many goes whatever the rollout
+            // does (C23–C26).
+            let slot = &self.slots[id.index()];
+            let has_ended = slot.pods.find(uid).is_some_and(|pod| pod.phase.is_terminal());
+            let may_run = slot.eligibility.should_continue_running();
+            let mut others = slot.pods.as_slice().iter().filter(|pod| pod.uid != *uid);
+            let is_surplus = others.any(|pod| !pod.is_orphan() && !pod.is_terminating());
+            let is_loss = !has_ended && may_run && !is_surplus;
+            let waves = self.rollout.waves.as_mut().filter(|_| is_loss);
             waves.into_iter().for_each(|waves| waves.record_loss(id));
             return;
         }

@@ -269,9 +269,8 @@ impl NodeHistory {
             let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
-        // Of two old pods one goes whatever the rollout does.
         let is_loss_seen = self.loss.contains(Loss::SEEN);
-        self.apply_absence(&observed, is_loss_seen && !observed.has(Holds::OLD), input);
+        self.apply_absence(&observed, is_loss_seen, input);
         let known = match is_undone {
             true => known,
             false => self.apply_beginning(known, &observed, judgement, input),
