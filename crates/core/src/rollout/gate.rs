@@ -167,6 +167,14 @@ impl Gate {
         }
     }
 
+    /// True unless labels still tell which pods had the previous target.
+    pub(crate) const fn is_target_known(&self) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Guarded(guarded) => guarded.is_target_known,
+        }
+    }
+
     /// The direction of the rollout.
     pub(crate) const fn direction(&self) -> Direction {
         match self {

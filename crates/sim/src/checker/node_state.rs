@@ -332,7 +332,12 @@ impl Claim<'_, '_> {
     /// none is available, or not the only one."
     fn updating(&self, was_passed: bool) -> Problem {
         let limit_ms = self.limit_ms();
-        let begun = self.stated.begun_at.map_or(0, |at| at.0);
+        // Until a revision stores the target, nothing has begun.
+        let current = self.situation.revisions.current.last();
+        let stored = current.and_then(|it| self.history.revisions.of(&it.metadata.uid).next());
+        let stored = stored.map(|(at, _)| self.history.time_of(at));
+        let begun = self.stated.begun_at.filter(|at| stored.is_some_and(|stored| *at >= stored));
+        let begun = begun.unwrap_or(self.stated.at_stage_since).0;
         let is_down_before = begun > self.stated.known_since.0 + UNORDERED_MS
             && self.node.unreachable_since().is_some_and(|at| at.0 + UNORDERED_MS < begun);
         match () {

@@ -259,7 +259,7 @@ impl NodeHistory {
         let mut observed = Observed::new(node, wave, slot, images, input);
         let now = judgement.now;
         let is_undone = match judgement.direction {
-            Direction::Forward => !observed.has_begun(),
+            Direction::Forward => !judgement.is_target_known || !observed.has_begun(),
             Direction::Back => !observed.has(Holds::TARGET) && observed.has(Holds::AVAILABLE),
         };
         if is_undone {
@@ -270,7 +270,7 @@ impl NodeHistory {
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
         let is_loss_seen = self.loss.contains(Loss::SEEN);
-        self.apply_absence(&observed, is_loss_seen, input);
+        self.apply_absence(&observed, is_loss_seen && judgement.is_target_known, input);
         let known = match is_undone {
             true => known,
             false => self.apply_beginning(known, &observed, judgement, input),
@@ -463,9 +463,9 @@ impl NodeHistory {
             _ if is_unready && self.absence.is_none() => WhenBegun::Broken,
             Before::Pod if !self.was_available => WhenBegun::Broken,
             // An earlier controller has begun there since.
-            Before::Unknown if judgement.is_complete && is_replaced => WhenBegun::Late,
+            Before::Unknown if judgement.is_complete() && is_replaced => WhenBegun::Late,
             _ if was_broken => WhenBegun::Broken,
-            Before::Pod if judgement.is_complete => WhenBegun::Late,
+            Before::Pod if judgement.is_complete() => WhenBegun::Late,
             Before::Pod | Before::Unknown => WhenBegun::Well,
         })
     }
@@ -522,7 +522,7 @@ impl NodeHistory {
                 let has_failed = after.is_some_and(is_over)
                     || cannot_start && prevents_start && is_over(LONG_START)
                     || known == NodeState::Failed && self.starting_since.is_some();
-                match judgement.is_complete && is_over(judgement.limit) {
+                match judgement.is_complete() && is_over(judgement.limit) {
                     _ if has_failed => NodeState::Failed,
                     true => NodeState::SetAside(SetAside::BrokenBefore),
                     false => UPDATING,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::api::{PrepareImages, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp};
 use crate::node::Direction;
+use crate::rollout::gate::Gate;
 use crate::rollout::images::PullProgress;
 use crate::rollout::input::RolloutInput;
 
@@ -17,6 +18,8 @@ const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
 pub(crate) struct Judgement {
     pub(super) now: Timestamp,
     pub(super) direction: Direction,
+    /// False until a revision stores the target: nothing has begun by then.
+    pub(super) is_target_known: bool,
     /// When the attempt began, by the steady clock; `None` before that.
     pub(super) began: Option<Timestamp>,
     /// When the phase of the target's record began, by the clock that wrote it.
@@ -27,8 +30,8 @@ pub(crate) struct Judgement {
     /// How long a node may be without an available pod, or absent, before it is set aside.
     pub(super) limit: Duration,
     pub(super) blame: Blame,
-    /// True if the rollout is complete: nothing is blamed then.
-    pub(super) is_complete: bool,
+    /// The phase of the target's record.
+    phase: Option<RolloutPhase>,
     /// True if the rollout may remove pods by the target's placement (G42).
     pub(super) may_remove: bool,
     /// How nodes pull the images of the target before their old pods go.
@@ -52,7 +55,7 @@ pub(super) struct Blame {
 impl Judgement {
     pub(crate) fn new(
         record: Option<&RolloutRecord>,
-        direction: Direction,
+        gate: &Gate,
         began: Option<Timestamp>,
         may_remove: bool,
         input: &RolloutInput<'_>,
@@ -69,7 +72,8 @@ impl Judgement {
         });
         Self {
             now: input.now.steady,
-            direction,
+            direction: gate.direction(),
+            is_target_known: gate.is_target_known(),
             began,
             phase_since: record.map(|record| record.since),
             joined_after: record.map(|record| match is_under_way {
@@ -78,11 +82,16 @@ impl Judgement {
             }),
             limit: input.limit(),
             blame: blame.unwrap_or_default(),
-            is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
+            phase: record.map(|record| record.phase),
             may_remove,
             images: None,
             failing_pull_limit: failing_pull_limit(input.policy().map(|policy| &**policy)),
         }
+    }
+
+    /// True if the rollout is complete: nothing is blamed then.
+    pub(super) const fn is_complete(&self) -> bool {
+        matches!(self.phase, Some(RolloutPhase::Complete))
     }
 
     /// True if the images of the target must be there before an available old pod goes.
@@ -101,7 +110,7 @@ impl Judgement {
 
     /// True if a node may take any time to get an available pod of the target.
     pub(super) const fn is_endless(&self) -> bool {
-        self.blame.after.is_none() && !self.is_complete
+        self.blame.after.is_none() && !self.is_complete()
     }
 
     pub(super) fn is_over(&self, since: Timestamp, limit: Duration) -> bool {
