@@ -174,6 +174,7 @@ transcripts! {
     guarded_outage_broken: "guarded-outage-broken",
     guarded_moved_down: "guarded-moved-down",
     guarded_down_before_stored: "guarded-down-before-stored",
+    guarded_back_returned: "guarded-back-returned",
     guarded_orphans: "guarded-orphans",
     guarded_terminating_before: "guarded-terminating-before",
     guarded_back_tainted: "guarded-back-tainted",

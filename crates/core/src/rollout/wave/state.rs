@@ -427,10 +427,11 @@ impl NodeHistory {
         let has_begun = match judgement.direction {
             Direction::Forward => true,
             // Another controller has taken the pod of the target away, or this one had no time to
-            // see it.
+            // see it, or has just seen its end.
             Direction::Back => {
                 let is_new = |since| !observed.keeps_pod_of(since);
                 observed.has(Holds::TARGET)
+                    || self.loss.contains(Loss::SEEN)
                     || self.before == Before::Unknown && judgement.phase_since.is_some_and(is_new)
             }
         };
