@@ -304,8 +304,9 @@ impl GuardedGate {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
         let present = || pods.iter().filter(|pod| !pod.has_left());
         let has_target = || {
-            // One that terminates beside another pod is left from an earlier rollout.
-            let stays = |pod: &&PodView| !pod.is_terminating();
+            // Beside another pod, one that terminates is left from an earlier rollout, and an
+            // orphan may turn out to be one too many.
+            let stays = |pod: &&PodView| !pod.is_terminating() && !pod.is_orphan();
             let any_stays = pods.iter().any(|pod| stays(&pod));
             let mut pods = present().filter(|pod| !any_stays || stays(pod));
             pods.any(|pod| self.is_target(pod, labels))

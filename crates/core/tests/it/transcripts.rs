@@ -175,6 +175,8 @@ transcripts! {
     guarded_moved_down: "guarded-moved-down",
     guarded_down_before_stored: "guarded-down-before-stored",
     guarded_back_returned: "guarded-back-returned",
+    guarded_orphan_of_target: "guarded-orphan-of-target",
+    guarded_target_ends_beside: "guarded-target-ends-beside",
     guarded_orphans: "guarded-orphans",
     guarded_terminating_before: "guarded-terminating-before",
     guarded_back_tainted: "guarded-back-tainted",

@@ -10,7 +10,7 @@ use crate::role::Role;
 
 use super::model::{Eligibility, Namespace, Node, Phase, Pod, Record, Revision};
 use super::reason::Doubt;
-use super::situation::{OnNode, Situation};
+use super::situation::{OnNode, OurPod, Situation};
 use super::stage::{Movement, Stage, Wanted};
 use everynode_core::daemon_set::{NodeState, SetAside};
 
@@ -186,13 +186,15 @@ impl<'a> Situation<'a> {
         movement: Movement,
         base: Governing<'a>,
     ) -> (Governing<'a>, Wanted) {
-        let is_there = |pod: &&Pod| !(pod.metadata.is_terminating && pod.has_ended());
-        let pods = || on_node.pods.iter().map(|our| our.pod).filter(is_there);
+        let is_there = |our: &&OurPod| !(our.pod.metadata.is_terminating && our.pod.has_ended());
+        let present = || on_node.pods.iter().filter(is_there);
+        let pods = || present().map(|our| our.pod);
         let has_target = pods().any(|pod| self.is_target(pod));
-        // One that ends beside another pod is left from an earlier rollout.
-        let any_stays = pods().any(|pod| !pod.metadata.is_terminating);
-        let is_left = |pod: &Pod| any_stays && pod.metadata.is_terminating;
-        let governs = pods().any(|pod| self.is_target(pod) && !is_left(pod));
+        // Beside another pod, one that ends is left from an earlier rollout, and an orphan may turn
+        // out to be one too many.
+        let stays = |our: &OurPod| !our.pod.metadata.is_terminating && !our.is_orphan;
+        let any_stays = present().any(stays);
+        let governs = present().any(|our| self.is_target(our.pod) && (!any_stays || stays(our)));
         let is_open = self.open_nodes.contains(name);
         let is_held = on_node.is_held(self.ds.policy.valid());
         if movement.goes_back && has_target && is_held {

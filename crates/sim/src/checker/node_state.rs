@@ -235,6 +235,12 @@ impl Claim<'_, '_> {
         self.of_target().next().is_some()
     }
 
+    /// Whether the rollout has begun by the pods of the target: one that ends beside an old one is
+    /// no beginning.
+    fn is_touched(&self) -> bool {
+        self.of_target().any(|our| !our.is_going || !self.has_old())
+    }
+
     /// Whether an old pod is there that stays.
     fn has_old(&self) -> bool {
         self.of_others().any(|our| !our.is_going)
@@ -252,7 +258,7 @@ impl Claim<'_, '_> {
     fn untouched(&self) -> Problem {
         let must_run = self.on_node.by_target == Eligibility::ShouldRun;
         match () {
-            () if self.has_target() => Some("although a pod of the target is there"),
+            () if self.is_touched() => Some("although a pod of the target is there"),
             () if self.is_open() && must_run && !self.has_old() && !self.is_absent() => {
                 Some("although its wave is open and its old pod is gone")
             }
@@ -341,8 +347,8 @@ impl Claim<'_, '_> {
         let is_down_before = begun > self.stated.known_since.0 + UNORDERED_MS
             && self.node.unreachable_since().is_some_and(|at| at.0 + UNORDERED_MS < begun);
         match () {
-            () if !self.has_target() && self.has_old() => Some("although nothing was done there"),
-            () if !self.has_target() && !self.is_open() => Some("although its wave is closed"),
+            () if !self.is_touched() && self.has_old() => Some("although nothing was done there"),
+            () if !self.is_touched() && !self.is_open() => Some("although its wave is closed"),
             () if self.is_surely_done() => Some("although it is done"),
             () if was_passed && self.stated.passed_at.is_none() => Some("as if it had been done"),
             () if is_down_before => Some("although it was down before"),
@@ -542,7 +548,7 @@ impl Claim<'_, '_> {
     fn set_aside(&self, reason: SetAside) -> Problem {
         let by_target = self.on_node.by_target;
         let is_true = match reason {
-            SetAside::Held => self.policy.holds(&self.node.metadata.labels) && !self.has_target(),
+            SetAside::Held => self.policy.holds(&self.node.metadata.labels) && !self.is_touched(),
             SetAside::Down => {
                 let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
                 !self.node.is_ready() && !self.must_be_repaired() || is_unscheduled

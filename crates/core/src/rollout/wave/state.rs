@@ -484,7 +484,7 @@ impl NodeHistory {
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done => NodeState::Done,
-            (None, _) if observed.wave == Wave::Held && !observed.has(Holds::TARGET) => {
+            (None, _) if observed.wave == Wave::Held && !observed.has_begun() => {
                 NodeState::SetAside(SetAside::Held)
             }
             (Some(WhenBegun::Joined), _) => NodeState::SetAside(SetAside::Joined),

@@ -39,6 +39,8 @@ bitflags! {
         const SEEN_AVAILABLE = 1 << 7;
         /// It gets no new pod, but may keep the one that it has (C57).
         const KEPT = 1 << 8;
+        /// It has pods that do not end, and none of them is of the target.
+        const ONLY_OLD = 1 << 9;
     }
 }
 
@@ -95,7 +97,9 @@ impl<'a> Observed<'a> {
         let is_available = |pod: &PodView| pod.is_available(min_ready_seconds, input.now);
         let mut holds = Holds::empty();
         holds.set(Holds::TARGET, targets().next().is_some());
-        holds.set(Holds::OLD, active().any(|pod| !is_target(&pod)));
+        let has_old = active().any(|pod| !is_target(&pod));
+        holds.set(Holds::OLD, has_old);
+        holds.set(Holds::ONLY_OLD, has_old && !active().any(|pod| is_target(&pod)));
         holds.set(Holds::AVAILABLE, active().any(is_available));
         let is_seen = |pod: &PodView| pod.is_seen_available(min_ready_seconds, input.now);
         holds.set(Holds::SEEN_AVAILABLE, active().any(is_seen));
@@ -133,9 +137,9 @@ impl<'a> Observed<'a> {
     }
 
     /// True if the rollout has begun on the node: a pod of the target is there, or in an open wave
-    /// the old one is gone.
+    /// the old one is gone. Where those of the target all end beside the old one, it has not.
     pub(super) fn has_begun(&self) -> bool {
-        self.has(Holds::TARGET) || self.wave == Wave::Open && !self.has(Holds::OLD)
+        !self.has(Holds::ONLY_OLD) && (self.has(Holds::TARGET) || self.wave == Wave::Open)
     }
 
     /// True if its pod of the target is gone, and no other one is available.
@@ -208,9 +212,8 @@ impl Observed<'_> {
         let waits = judgement.requires_images()
             && self.wave == Wave::Open
             && self.eligibility.should_run()
-            && self.has(Holds::OLD)
+            && self.has(Holds::ONLY_OLD)
             && !without_pod_since.is_some_and(is_long)
-            && !self.has(Holds::TARGET)
             && !self.has(Holds::REMOVED);
         self.images.filter(|images| waits && !images.are_present)
     }
