@@ -20,6 +20,8 @@ mod sync;
 
 pub use crate::config::{Clocks, Config, Mode, UnreachableNodes};
 pub use crate::node::{NodeState, Outage, SetAside, Step};
-pub use crate::rollout::{NodeStanding, RolloutStatus, StateCounts, WaveStanding, WaveStatus};
+pub use crate::rollout::{
+    NodeStanding, RolloutStatus, StateCounts, Target, WaveStanding, WaveStatus,
+};
 pub use index::NodeCounts;
 pub use state::{Availability, DaemonSetState, InspectedPod, Inspection};

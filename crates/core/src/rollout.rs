@@ -65,4 +65,4 @@ pub(crate) use input::RolloutInput;
 pub(crate) use pace::Pace;
 pub(crate) use state::RolloutState;
 pub use status::{RolloutStatus, WaveStatus};
-pub use wave::{NodeStanding, StateCounts, WaveStanding};
+pub use wave::{NodeStanding, StateCounts, Target, WaveStanding};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_core::api::{ConfigCopies, Timestamp, Uid};
-use everynode_core::daemon_set::{DaemonSetState, NodeState, SetAside};
+use everynode_core::daemon_set::{DaemonSetState, NodeState, SetAside, Target};
 use everynode_core::node_table::NodeTable;
 
 use crate::feeds::Feeds;
@@ -27,6 +27,8 @@ pub struct Statement {
     /// All nodes by name, while a valid policy guards the rollout, or the replica remembers how
     /// they were when one did (G33).
     pub nodes: Arc<BTreeMap<String, StatedNode>>,
+    /// The target that their states are about, whatever template it has seen since.
+    target: Option<Target>,
     /// The copies of ConfigMaps that the target has (G58).
     pub copies: Arc<Copies>,
     /// Since when it has had them.
@@ -163,13 +165,15 @@ impl Statement {
         });
         let same = before.filter(|it| it.template == *template && it.decided == *decided);
         let since = same.map_or(Since { at, feeds, is_other_template }, |same| same.since);
+        let target = state.rollout_target();
+        let is_same_target = before.is_some_and(|before| before.target.as_ref() == target);
         let follows = state.nodes_by_state().is_some();
         let known_since = before.and_then(|before| before.known_since).or(Some(at));
         let known_since = known_since.filter(|_| follows);
         let times = (at, known_since.unwrap_or(at));
         let stated = state.node_states(nodes).map(|(name, state)| {
             let before = before.and_then(|before| before.nodes.get(name.as_str()));
-            (name.to_string(), StatedNode::new(state, times, before, same.is_some()))
+            (name.to_string(), StatedNode::new(state, times, before, is_same_target))
         });
         let open_nodes = state.open_nodes(nodes).map(ToString::to_string).collect();
         Self {
@@ -177,6 +181,7 @@ impl Statement {
             current_hashes: Arc::new(state.current_hashes().map(ToString::to_string).collect()),
             open_nodes: Arc::new(open_nodes),
             nodes: Arc::new(stated.collect()),
+            target: target.cloned(),
             known_since,
             copies: Arc::new(copies),
             since,

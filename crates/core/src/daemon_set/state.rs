@@ -30,7 +30,7 @@ use crate::plan::Watermarks;
 use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::{
-    NodeStanding, RolloutInput, RolloutState, RolloutStatus, StateCounts, WaveStanding,
+    NodeStanding, RolloutInput, RolloutState, RolloutStatus, StateCounts, Target, WaveStanding,
 };
 
 use super::index::NodeCounts;
@@ -534,6 +534,11 @@ impl DaemonSetState {
     ) -> impl Iterator<Item = (&'a NodeName, NodeState)> {
         let waves = self.rollout.known_waves().into_iter();
         waves.flat_map(|waves| nodes.iter().map(|(id, node)| (&node.name, waves.state(id))))
+    }
+
+    /// The target that these states are about; `None` if there are none. For checkers.
+    pub fn rollout_target(&self) -> Option<&Target> {
+        self.rollout.known_waves().map(|waves| waves.target())
     }
 
     /// The UIDs of the orphan pods that it knows (C3, C21). For checkers.

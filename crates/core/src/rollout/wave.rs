@@ -39,7 +39,7 @@ pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START, failing_pull_limit};
 use steps::Steps;
-pub(crate) use target::Target;
+pub use target::Target;
 
 bitflags! {
     /// News of the nodes of a rollout.
@@ -198,6 +198,10 @@ impl Waves {
     /// When the attempt began, by the steady clock.
     pub(super) fn began(&self) -> Option<Timestamp> {
         self.attempt.as_ref().map(|attempt| attempt.began)
+    }
+
+    pub(crate) const fn target(&self) -> &Target {
+        &self.target
     }
 
     pub(crate) const fn policy(&self) -> &Arc<RolloutPolicy> {

@@ -320,7 +320,9 @@ impl Claim<'_, '_> {
         let is_available = |our: &&OurPod| {
             self.situation.is_surely_available(our.pod) && !our.is_going && !our.pod.has_ended()
         };
-        let after = self.history.time_of(self.attempt).0.max(self.stated.known_since.0);
+        // On a machine that came later it was not available before.
+        let known = self.stated.known_since.max(self.node.created().unwrap_or_default());
+        let after = self.history.time_of(self.attempt).max(known).0;
         match (outage, &old[..]) {
             (Outage::New | Outage::Taken, pods) if pods.iter().any(is_available) => {
                 Some("although its old pod is available")
@@ -575,15 +577,26 @@ impl Claim<'_, '_> {
         (!is_true).then_some("which is not true")
     }
 
-    /// Whether the node has been down or leaving for as long.
+    /// Whether the node has been down or leaving for as long, but for moments: a replica need not
+    /// have looked at it then.
     fn was_absent_for(&self, limit_ms: i64) -> bool {
-        let since = Timestamp(self.situation.now.0 - limit_ms + TOLERANCE_MS);
-        self.was_since(since, |node| self.policies().any(|(_, policy)| policy.is_absent(node)))
+        let (history, uid) = (self.history, &self.node.metadata.uid);
+        let is_absent = |node: &Node| self.policies().any(|(_, policy)| policy.is_absent(node));
+        let was_back = |at: u64| {
+            let until = history.version_before(Timestamp(history.time_of(at).0 + UNORDERED_MS));
+            history.nodes.was_always(uid, (at, until), |node| !is_absent(node))
+        };
+        let states = || history.nodes.of(uid).filter(|(at, _)| *at <= self.view.feeds.nodes);
+        let back = states().map(|(at, _)| at).filter(|at| was_back(*at)).max();
+        let absent = states().find(|(at, node)| Some(*at) > back && is_absent(node));
+        let since = absent.map(|(at, _)| history.time_of(at));
+        since.is_some_and(|since| self.situation.now.0 - since.0 + TOLERANCE_MS > limit_ms)
     }
 
     /// Whether the node has been so since this time, as far as the replica has seen.
     fn was_since(&self, since: Timestamp, is_it: impl Fn(&Node) -> bool) -> bool {
-        let versions = (self.history.version_before(since), self.view.feeds.nodes);
+        let seen = self.view.feeds.nodes;
+        let versions = (self.history.version_before(since).min(seen), seen);
         self.history.nodes.was_always(&self.node.metadata.uid, versions, is_it)
     }
 

@@ -6,7 +6,7 @@ use super::RolloutInput;
 
 /// The content of the target: rollouts of equal ones are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Target {
+pub struct Target {
     /// The canonical text of its template.
     template: Arc<str>,
     /// The text of its overrides (G57).
