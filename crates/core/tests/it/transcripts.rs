@@ -88,6 +88,7 @@ transcripts! {
     guarded_in_place_changed_meanwhile: "guarded-in-place-changed-meanwhile",
     guarded_in_place_images: "guarded-in-place-images",
     guarded_in_place_only: "guarded-in-place-only",
+    guarded_in_place_not_ready: "guarded-in-place-not-ready",
     guarded_in_place_oldest: "guarded-in-place-oldest",
     guarded_in_place_took_over: "guarded-in-place-took-over",
     guarded_in_place_no_blame: "guarded-in-place-no-blame",

@@ -608,6 +608,7 @@ impl Claim<'_, '_> {
         let [our] = all[..] else { return false };
         let unready = our.pod.ready_since.or(our.pod.created());
         self.node.is_unready()
+            && !self.situation.may_keep_unchangeable_pods()
             && !self.has_target()
             && !our.is_going
             && !our.pod.is_ready

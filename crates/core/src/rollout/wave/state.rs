@@ -500,7 +500,11 @@ impl NodeHistory {
             (None, None) if observed.is_excluded(judgement) => {
                 NodeState::SetAside(SetAside::Excluded)
             }
-            (_, None) if observed.is_unchangeable => NodeState::Failed,
+            // Without a fix that gets in, a node that is not ready is down as any other.
+            (_, None) if observed.is_unchangeable => match observed.node.not_ready_since() {
+                Some(_) => NodeState::SetAside(SetAside::Down),
+                None => NodeState::Failed,
+            },
             (Some(_), None) if observed.keeps_given_up() => NodeState::SetAside(SetAside::Tainted),
             (None, None) if let Some(state) = observed.agreement(judgement, awaited_images) => {
                 state
