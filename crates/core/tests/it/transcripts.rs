@@ -28,6 +28,7 @@ transcripts! {
     added_default: "added-default",
     beside: "beside",
     beside_not_guarded: "beside-not-guarded",
+    beside_leaked_gone: "beside-leaked-gone",
     beside_overrides: "beside-overrides",
     beside_overrides_budget: "beside-overrides-budget",
     beside_overrides_kept: "beside-overrides-kept",

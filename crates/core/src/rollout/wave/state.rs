@@ -152,15 +152,15 @@ impl NodeHistory {
             (Had::Several, _) | (Had::Target, Before::Pod) => Had::Several,
             (Had::Another | Had::Target, _) => Had::Another,
         };
-        let before = match self.begun {
-            // It had no pod at all.
-            Some(WhenBegun::Joined) if self.had == Had::Another => self.before,
-            Some(_) => Before::Pod,
+        let before = match (self.begun, self.had) {
             // It has never had any other pod.
-            None if self.before == Before::Pod && has_target && had == Had::Another => {
-                Before::Nothing
+            (None, Had::Another) if self.before == Before::Pod && has_target => Before::Nothing,
+            // It had no pod of the former target, as far as that is known.
+            (Some(WhenBegun::Joined), Had::Another) | (None, Had::Another | Had::Several) => {
+                self.before
             }
-            None => self.before,
+            // In a closed wave nothing has begun any more once that pod is gone.
+            (Some(_), _) | (None, Had::Target) => Before::Pod,
         };
         let is_begun =
             self.before == Before::Pod && self.begun == Some(WhenBegun::Well) && !self.was_passed;
