@@ -134,6 +134,18 @@ impl History {
         same.map(|revision| revision.metadata.pod_hash()).collect()
     }
 
+    /// The hashes of the revisions that stored the current template until they were changed or
+    /// deleted, as far as that was after this time.
+    pub(super) fn former_hashes(
+        &self,
+        ds: &DaemonSet,
+        since: Timestamp,
+    ) -> impl Iterator<Item = &str> {
+        let former = self.revisions.replaced_after(self.version_before(since));
+        let own = former.filter(move |it| ds.is_stored_by(it) && ds.owns(&it.metadata));
+        own.map(|own| own.metadata.pod_hash())
+    }
+
     /// Notes by which policy a record was begun.
     pub(super) fn note_steps(&mut self, record: &Record, policy: &Policy) {
         self.steps.entry(record.steps.clone()).or_insert_with(|| policy.steps.clone());

@@ -163,12 +163,14 @@ impl Change<'_> {
         other.and_then(|(field, _)| fail(format!("with spec.{field}")))
     }
 
-    /// Nodes have the images before, and the budget is that of what is being changed.
+    /// Nodes have the images before, and the budget is that of what is being changed. Going back,
+    /// pods that are not available need none (G41).
     fn problem_of_reason(&self, hash: &str, reason: Option<Deletion>) -> Problem {
         let Some(reason) = reason else {
             return Some((Property::Gate, "which was not planned".to_owned()));
         };
-        self.missing_image(reason).or_else(|| self.excess(hash))
+        let needs_room = reason.is_within_budget() || !self.situation.goes_back();
+        self.missing_image(reason).or_else(|| self.excess(hash).filter(|_| needs_room))
     }
 
     /// "With `prepare.images` nodes have the images before": no container is stopped for an image
@@ -334,6 +336,8 @@ fn differing(pod: &Pod, revision: &Revision, all_run: bool) -> Option<String> {
             }
             None if all_run => "does not run".to_owned(),
             Some(run) if !is_image(&run.image) => format!("runs the image {}", run.image),
+            // One that has yet to start on its machine states none, and gets what it is to have.
+            Some(run) if run.resources.is_null() => return None,
             Some(run) if all_run && !has_amounts(&run.resources, resources) => {
                 format!("runs with the resources {}", run.resources)
             }

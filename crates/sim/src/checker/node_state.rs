@@ -561,11 +561,15 @@ impl Claim<'_, '_> {
                     || self.on_node.eligibility == Eligibility::MayKeep
             }
             SetAside::Excluded => by_target == Eligibility::MustNotRun && self.has_old(),
-            SetAside::Joined => self.last_old().is_none_or(|(_, old)| {
+            SetAside::Joined => self.last_old().is_none_or(|(end, old)| {
                 let is_old = |pod: &Pod| pod.metadata.uid == old.metadata.uid;
                 let first_new = self.first_here(|pod| self.situation.is_updated(pod));
                 let first_old = self.first_here(is_old).map_or(i64::MAX, |at| at.0 + UNORDERED_MS);
-                first_new.is_some_and(|at| at.0 <= first_old)
+                // Until watches have surely shown another hash of its revision, it had the target.
+                let shown = Timestamp(self.history.time_of(end).0 - UNORDERED_MS);
+                let mut former = self.history.former_hashes(self.situation.ds, shown);
+                former.any(|hash| old.metadata.hash() == Some(hash))
+                    || first_new.is_some_and(|at| at.0 <= first_old)
             }),
             SetAside::BrokenBefore => {
                 let took_ms = self.stated.since.0 - self.stated.at_stage_since.0;

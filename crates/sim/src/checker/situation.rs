@@ -172,11 +172,8 @@ impl<'a> Situation<'a> {
         if situation.revisions.current.is_empty() {
             // A creation that has found its name taken by the same template uses the hash of that
             // revision for a while, also if it was changed or deleted meanwhile (C43).
-            let since = history.version_before(Timestamp(view.planned_at.0 - NAME_TAKEN_MS));
-            let ds = situation.ds;
-            let former = history.revisions.replaced_after(since);
-            let own = former.filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
-            situation.current_hashes.extend(own.map(|own| own.metadata.pod_hash()));
+            let since = Timestamp(view.planned_at.0 - NAME_TAKEN_MS);
+            situation.current_hashes.extend(history.former_hashes(situation.ds, since));
             // Which of these it has read, it states.
             situation.current_hashes.retain(|hash| view.stated.current_hashes.contains(*hash));
         }

@@ -27,7 +27,9 @@ impl Judge<'_> {
         if record.phase != Phase::Updating || is_held {
             return Some("fails for want of progress while nothing may be done".to_owned());
         }
-        let open = self.members(&record.position).filter(|(name, _)| self.is_open(name));
+        let open = self.all_members(&record.position).filter(|(name, on_node)| {
+            self.is_open(name) || on_node.is_held(self.policy_of_waves())
+        });
         if open.map(|(_, on_node)| on_node).all(OnNode::has_passed) {
             return Some("fails for want of progress although nothing is left to do".to_owned());
         }
@@ -92,11 +94,12 @@ impl Judge<'_> {
             let mut ours = on_node.pods.iter().filter(|our| !our.is_going && !our.is_orphan);
             ours.any(|our| self.situation.is_target(our.pod))
         };
-        let members = || self.members(&Position::AllNodes);
+        // A held node counts that has the target (G33).
+        let members = || self.all_members(&Position::AllNodes);
         let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
         let gone = self.gone().count();
         let failed = members().filter(|(_, on_node)| on_node.has_failed()).count() + gone;
-        let max = rule.max_nodes(touched.min(members().count()) + gone);
+        let max = rule.max_nodes(touched + gone);
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
     }
 
