@@ -288,7 +288,11 @@ impl NodeHistory {
             self.before = Before::Pod;
         }
         if self.had == Had::Another && observed.has(Holds::TARGET) {
-            self.had = Had::Target;
+            (self.had, self.before) = match judgement.is_target_known {
+                true => (Had::Target, self.before),
+                // The labels still tell which pods have the former target.
+                false => (Had::Several, Before::Pod),
+            };
         }
         self.starting_since = self
             .is_starting(&observed, judgement)
