@@ -305,7 +305,7 @@ impl RolloutState {
         waves.refresh_excess();
         let record = self.facts.last().record.as_deref();
         let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
-        let is_restarted = waves.set_attempt(attempt, input.now);
+        let is_restarted = attempt.is_some_and(|attempt| waves.set_attempt(attempt, input.now));
         if is_restarted {
             self.images.restart();
         }

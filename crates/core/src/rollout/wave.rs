@@ -169,29 +169,26 @@ impl Waves {
 
     /// Records when the attempt of a record began. Another one measures all times and counts all
     /// restarts anew; returns whether it does. Nodes without an available pod are not blamed for
-    /// it once somebody has promoted a failed rollout in full.
-    pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>, now: Now) -> bool {
-        let stated = record.map(|record| record.began);
+    /// it once somebody has promoted a failed rollout in full. One whose record is lost, cannot be
+    /// read, or waits to begin again, is known until the next one begins.
+    pub(crate) fn set_attempt(&mut self, record: &RolloutRecord, now: Now) -> bool {
+        let stated = record.began;
         let known = self.attempt.as_ref().map(|attempt| attempt.stated);
-        if stated == known {
+        if known == Some(stated) {
             return false;
         }
         let is_another = known.is_some();
         if is_another {
-            let is_promoted = record.is_some_and(RolloutRecord::is_promoted_in_full);
             for node in &mut self.nodes {
                 node.history.forget_restarts();
-                if is_promoted {
+                if record.is_promoted_in_full() {
                     node.history.forgive();
                 }
             }
             self.restart_clocks(now.steady);
         }
-        self.attempt = stated.map(|stated| Attempt {
-            stated,
-            began: now.to_steady(stated).min(now.steady),
-            gone: Vec::new(),
-        });
+        let began = now.to_steady(stated).min(now.steady);
+        self.attempt = Some(Attempt { stated, began, gone: Vec::new() });
         is_another
     }
 

@@ -146,6 +146,7 @@ transcripts! {
     guarded_adopted_in_motion: "guarded-adopted-in-motion",
     guarded_adoption: "guarded-adoption",
     guarded_record: "guarded-record",
+    guarded_record_attempt: "guarded-record-attempt",
     guarded_record_joined: "guarded-record-joined",
     guarded_orders: "guarded-orders",
     guarded_orders_after_failure: "guarded-orders-after-failure",

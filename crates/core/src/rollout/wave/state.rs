@@ -195,9 +195,9 @@ impl NodeHistory {
     }
 
     /// Records that the rollout goes on although the node, on which it has begun, has no available
-    /// pod of the target.
+    /// pod of the target. One that has joined is not blamed anyway.
     pub(super) fn forgive(&mut self) {
-        if self.starting_since.is_some() {
+        if self.starting_since.is_some() && !self.has_joined() {
             self.begun = self.begun.map(|_| WhenBegun::Broken);
         }
     }
