@@ -268,6 +268,13 @@ impl Waves {
         node.into_iter().for_each(|node| node.history.record_loss());
     }
 
+    /// Records that a pod of the node was ready, and is not any more, while nothing looked at it:
+    /// nothing does while a write is in flight.
+    pub(crate) fn record_unseen(&mut self, id: NodeId) {
+        let node = self.nodes.get_mut(id.index());
+        node.into_iter().for_each(|node| node.history.record_unseen());
+    }
+
     /// Applies a node's assessment; the node is `None` if it was deleted. Returns when its state
     /// may change by itself.
     pub(crate) fn apply_slot(

@@ -239,6 +239,10 @@ impl DaemonSetState {
         view.flags |= followed.flags;
         let is_changed = followed.is_new;
         let known = self.find(&pod.uid, location);
+        // Nothing has looked at the node since it became ready.
+        let was_ready = known.is_some_and(|known| {
+            known.counts() && known.readiness.is_ready() && known.readiness_seen.is_none()
+        });
         if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
             view.readiness_seen = known.readiness_seen;
         }
@@ -266,6 +270,12 @@ impl DaemonSetState {
                 drop(self.asking.replacements.insert(pod.uid.clone(), replacement))
             }
             None => drop(self.asking.replacements.remove(&pod.uid)),
+        }
+        if let PodLocation::Node(id) = location
+            && was_ready
+            && !view.readiness.is_ready()
+        {
+            self.rollout.waves.iter_mut().for_each(|waves| waves.record_unseen(id));
         }
         self.insert_at(view, location, nodes);
         true

@@ -144,6 +144,12 @@ impl NodeHistory {
         self.loss |= Loss::SEEN;
     }
 
+    /// Records that a pod was ready, and is not any more, while nothing looked at the node: it was
+    /// available until now, as far as that is known.
+    pub(super) fn record_unseen(&mut self) {
+        (self.without_pod_since, self.was_available) = (None, true);
+    }
+
     /// The history under another target, for which nothing has begun. `has_target` is whether the
     /// node has pods of that one, and no others.
     pub(super) fn of_another_target(self, has_target: bool) -> Self {

@@ -88,12 +88,6 @@ impl<'a> Observed<'a> {
         let active = || pods.iter().filter(is_active);
         let flagged = |flag| active().any(|pod: &PodView| pod.flags.contains(flag));
         let is_changed = |pod: &&PodView| !pod.flags.contains(PodFlags::ASSUMED);
-        let absent = match input.policy() {
-            _ if node.not_ready_since().is_some() => Some(SetAside::Down),
-            Some(policy) if policy.absent.matches(node) => Some(SetAside::Leaving),
-            _ if active().any(has_no_place) && targets().next().is_none() => Some(SetAside::Down),
-            _ => None,
-        };
         let is_available = |pod: &PodView| pod.is_available(min_ready_seconds, input.now);
         let mut holds = Holds::empty();
         holds.set(Holds::TARGET, targets().next().is_some());
@@ -112,6 +106,14 @@ impl<'a> Observed<'a> {
         };
         holds.set(Holds::FORMER, is_changing || slot.pods.as_slice().iter().any(is_former));
         holds.set(Holds::GIVEN_UP, flagged(PodFlags::GIVEN_UP));
+        let absent = match input.policy() {
+            _ if node.not_ready_since().is_some() => Some(SetAside::Down),
+            Some(policy) if policy.absent.matches(node) => Some(SetAside::Leaving),
+            _ if holds.contains(Holds::ONLY_OLD) && active().any(has_no_place) => {
+                Some(SetAside::Down)
+            }
+            _ => None,
+        };
         Self {
             node,
             wave,
