@@ -60,9 +60,12 @@ impl<'a> Situation<'a> {
         bad.any(|old| self.is_used(old.metadata.pod_hash()))
     }
 
-    /// Whether no pod of the node is replaced for its revision (G1, G6).
+    /// Whether no pod of the node is replaced for its revision (G1, G6); nor is one that a request
+    /// without an answer may change yet (G56).
     pub(super) fn keeps_pods(&self, on_node: &OnNode<'a>) -> bool {
-        self.movement().is_some_and(|movement| !movement.replaces) || on_node.wanted == Wanted::Kept
+        self.movement().is_some_and(|movement| !movement.replaces)
+            || on_node.wanted == Wanted::Kept
+            || on_node.deletable().any(Pod::is_assumed_to_change)
     }
 
     /// Whether the node is one whose old pod is left alone until the rollout has begun there

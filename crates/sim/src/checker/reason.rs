@@ -167,10 +167,6 @@ impl<'a> Situation<'a> {
         if old.metadata.uid != pod.metadata.uid || is_kept || is_left_alone || is_last {
             return None;
         }
-        // A request without an answer may change it yet.
-        if old.is_assumed_to_change() {
-            return None;
-        }
         match (&active.new[..], budget) {
             ([], _) => {}
             ([new], Budget::Surge(_)) if self.is_replacement_available(new, doubt) => {
