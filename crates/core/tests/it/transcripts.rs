@@ -30,6 +30,7 @@ transcripts! {
     beside_not_guarded: "beside-not-guarded",
     beside_leaked_gone: "beside-leaked-gone",
     beside_gone_before_stored: "beside-gone-before-stored",
+    beside_joined_unlabelled: "beside-joined-unlabelled",
     beside_overrides: "beside-overrides",
     beside_overrides_budget: "beside-overrides-budget",
     beside_overrides_kept: "beside-overrides-kept",

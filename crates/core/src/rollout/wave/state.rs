@@ -265,7 +265,7 @@ impl NodeHistory {
         let mut observed = Observed::new(node, wave, slot, images, input);
         let now = judgement.now;
         let is_undone = match judgement.direction {
-            Direction::Forward => !judgement.is_target_known || !observed.has_begun(),
+            Direction::Forward => !observed.has_begun(),
             Direction::Back => !observed.has(Holds::TARGET) && observed.has(Holds::AVAILABLE),
         };
         if is_undone {
@@ -435,7 +435,7 @@ impl NodeHistory {
         input: &RolloutInput<'_>,
     ) -> Option<WhenBegun> {
         let has_begun = match judgement.direction {
-            Direction::Forward => true,
+            Direction::Forward => judgement.is_target_known,
             // Another controller has taken the pod of the target away, or this one had no time to
             // see it, or has just seen its end.
             Direction::Back => {

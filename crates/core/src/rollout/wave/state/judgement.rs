@@ -18,7 +18,7 @@ const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
 pub(crate) struct Judgement {
     pub(super) now: Timestamp,
     pub(super) direction: Direction,
-    /// False until a revision stores the target: nothing has begun by then.
+    /// False until a revision stores the target, and while its label is missing: nothing begins.
     pub(super) is_target_known: bool,
     /// When the attempt began, by the steady clock; `None` before that.
     pub(super) began: Option<Timestamp>,
