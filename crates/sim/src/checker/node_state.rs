@@ -199,14 +199,11 @@ impl Claim<'_, '_> {
     /// Whether the last pod of the target here has ended since nodes go back and while the node was
     /// up, as the replica has seen, and no pod of the base has been ready since.
     fn was_taken_back(&self) -> bool {
-        let Some(current) = self.situation.revisions.current.last() else { return false };
-        let record = current.record.as_ref();
-        let failed =
-            record.and_then(|record| self.history.phase_version(&current.metadata.uid, record));
+        let Some(back) = self.situation.back_since(self.history) else { return false };
         let known = Timestamp(self.stated.known_since.0 + UNORDERED_MS);
         // Before, another target may have replaced it.
         let known = known.max(self.view.stated.since.at);
-        let since = failed.unwrap_or(u64::MAX).max(self.history.version_before(known));
+        let since = back.max(self.history.version_before(known));
         let states = || {
             let seen = self.history.pods.states();
             seen.filter(|(at, pod)| *at <= self.view.feeds.pods && self.is_here(pod))
