@@ -29,6 +29,7 @@ transcripts! {
     beside: "beside",
     beside_not_guarded: "beside-not-guarded",
     beside_leaked_gone: "beside-leaked-gone",
+    beside_leaked_gone_after_takeover: "beside-leaked-gone-after-takeover",
     beside_gone_before_stored: "beside-gone-before-stored",
     beside_joined_unlabelled: "beside-joined-unlabelled",
     beside_overrides: "beside-overrides",

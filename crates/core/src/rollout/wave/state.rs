@@ -65,15 +65,16 @@ enum Before {
     Unknown,
 }
 
-/// The revisions of the pods that a node had.
+/// The revisions of the pods that a node had. Which others there were before the target, [`Before`]
+/// tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Had {
     /// None of the target, and at most one other.
     #[default]
     Another,
-    /// The target, and none before under another one.
+    /// The target.
     Target,
-    /// Several, or what they were is not known.
+    /// None of the target, and several others, or what they were is not known.
     Several,
 }
 
@@ -155,8 +156,8 @@ impl NodeHistory {
     pub(super) fn of_another_target(self, has_target: bool) -> Self {
         let absence = self.absence.map(|absence| Absence { has_begun: false, ..absence });
         let had = match (self.had, self.before) {
-            (Had::Several, _) | (Had::Target, Before::Pod) => Had::Several,
-            (Had::Another | Had::Target, _) => Had::Another,
+            (Had::Another, _) | (Had::Target, Before::Nothing) => Had::Another,
+            (Had::Target | Had::Several, _) => Had::Several,
         };
         let before = match (self.begun, self.had) {
             // It has never had any other pod.
@@ -293,7 +294,7 @@ impl NodeHistory {
         if observed.has(Holds::OLD) {
             self.before = Before::Pod;
         }
-        if self.had == Had::Another && observed.has(Holds::TARGET) {
+        if self.had != Had::Target && observed.has(Holds::TARGET) {
             (self.had, self.before) = match judgement.is_target_known {
                 true => (Had::Target, self.before),
                 // The labels still tell which pods have the former target.
