@@ -142,6 +142,8 @@ pub fn repair(world: &mut World) {
     fleet::repair(world);
     in_place::repair(world);
     config_map::repair(world);
+    // A pod may be ready only as long as its node has another lifecycle: kubelets act first.
+    world.settle();
     pod::repair(world);
     ownership::repair(world);
     rollout::repair(world);
