@@ -382,11 +382,17 @@ impl Waves {
         }
     }
 
-    /// The next wave in which something is to be done or awaited.
+    /// The next wave in which something is to be done or awaited. One may have been done because
+    /// the built-in controller has removed its pods, which needs permission.
     pub(crate) fn next(&self, position: &Position) -> Position {
         let mut next = self.steps.after(position);
         let waits = |step: Option<&RolloutStep>| step.is_none_or(|step| !step.wait.is_nothing());
-        while !waits(self.policy().step(&next)) && self.is_complete(&next) {
+        let is_skipped = |at: &Position| {
+            !waits(self.policy().step(at))
+                && self.is_complete(at)
+                && self.forbidden_removals(at).is_none()
+        };
+        while is_skipped(&next) {
             next = self.steps.after(&next);
         }
         next

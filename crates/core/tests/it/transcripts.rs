@@ -135,6 +135,7 @@ transcripts! {
     guarded_leaving: "guarded-leaving",
     beside_removals: "beside-removals",
     beside_removals_open: "beside-removals-open",
+    beside_removals_passed: "beside-removals-passed",
     guarded_too_many_waves: "guarded-too-many-waves",
     guarded_each: "guarded-each",
     guarded_groups: "guarded-groups",
