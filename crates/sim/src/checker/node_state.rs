@@ -337,10 +337,10 @@ impl Claim<'_, '_> {
     /// none is available, or not the only one."
     fn updating(&self, was_passed: bool) -> Problem {
         let limit_ms = self.limit_ms();
-        // Until a revision stores the target, nothing has begun.
-        let current = self.situation.revisions.current.last();
-        let stored = current.and_then(|it| self.history.revisions.of(&it.metadata.uid).next());
-        let stored = stored.map(|(at, _)| self.history.time_of(at));
+        // Until a revision stores the target for the first time, nothing has begun.
+        let (ds, states) = (self.situation.ds, self.history.revisions.states());
+        let own = states.filter(|(_, it)| ds.is_stored_by(it) && ds.owns(&it.metadata));
+        let stored = own.map(|(at, _)| self.history.time_of(at)).min();
         let begun = self.stated.begun_at.filter(|at| stored.is_some_and(|stored| *at >= stored));
         let begun = begun.unwrap_or(self.stated.at_stage_since).0;
         let is_down_before = begun > self.stated.known_since.0 + UNORDERED_MS
