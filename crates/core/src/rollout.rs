@@ -66,3 +66,4 @@ pub(crate) use pace::Pace;
 pub(crate) use state::RolloutState;
 pub use status::{RolloutStatus, WaveStatus};
 pub use wave::{NodeStanding, StateCounts, Target, WaveStanding};
+pub(crate) use wave::{Of, Shown};

@@ -196,6 +196,11 @@ impl PodView {
         self.is_changing() && !self.flags.contains(PodFlags::ASSUMED)
     }
 
+    /// True if the pod is ready, and nothing has looked at its node since it became so.
+    pub(crate) const fn is_unseen_ready(&self) -> bool {
+        self.counts() && self.readiness.is_ready() && self.readiness_seen.is_none()
+    }
+
     /// When the pod becomes available, by the steady clock, if it stays ready and the wall clock is
     /// not set; `None` if that is unknown.
     pub(crate) fn available_at(&self, min_ready_seconds: u32, now: Now) -> Option<Timestamp> {

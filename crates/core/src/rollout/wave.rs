@@ -38,6 +38,7 @@ pub(crate) use opening::Rank;
 pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START, failing_pull_limit};
+pub(crate) use state::{Of, Shown};
 use steps::Steps;
 pub use target::Target;
 
@@ -261,18 +262,9 @@ impl Waves {
         }
     }
 
-    /// Records that the watch shows the deletion of a node's pod that this controller has deleted,
-    /// or that the pod is being changed in place.
-    pub(crate) fn record_loss(&mut self, id: NodeId) {
-        let node = self.nodes.get_mut(id.index());
-        node.into_iter().for_each(|node| node.history.record_loss());
-    }
-
-    /// Records that a pod of the node was ready, and is not any more, while nothing looked at it:
-    /// nothing does while a write is in flight.
-    pub(crate) fn record_unseen(&mut self, id: NodeId) {
-        let node = self.nodes.get_mut(id.index());
-        node.into_iter().for_each(|node| node.history.record_unseen());
+    /// Records what the watch shows of a pod of the node.
+    pub(crate) fn record(&mut self, id: NodeId, shown: Shown) {
+        self.node_mut(id).history.record(shown);
     }
 
     /// Applies a node's assessment; the node is `None` if it was deleted. Returns when its state

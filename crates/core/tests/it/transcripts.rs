@@ -30,6 +30,7 @@ transcripts! {
     beside_not_guarded: "beside-not-guarded",
     beside_leaked_gone: "beside-leaked-gone",
     beside_leaked_gone_after_takeover: "beside-leaked-gone-after-takeover",
+    beside_leaked_gone_unseen: "beside-leaked-gone-unseen",
     beside_gone_before_stored: "beside-gone-before-stored",
     beside_joined_unlabelled: "beside-joined-unlabelled",
     beside_overrides: "beside-overrides",

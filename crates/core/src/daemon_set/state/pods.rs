@@ -13,6 +13,7 @@ use crate::node::{PodFlags, PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
 use crate::pod_changes::Changing;
+use crate::rollout::{Of, Shown};
 
 use super::DaemonSetState;
 
@@ -239,10 +240,8 @@ impl DaemonSetState {
         view.flags |= followed.flags;
         let is_changed = followed.is_new;
         let known = self.find(&pod.uid, location);
-        // Nothing has looked at the node since it became ready.
-        let was_ready = known.is_some_and(|known| {
-            known.counts() && known.readiness.is_ready() && known.readiness_seen.is_none()
-        });
+        let known_labels = known.map(|known| known.labels);
+        let was_unseen = known.is_some_and(PodView::is_unseen_ready);
         if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
             view.readiness_seen = known.readiness_seen;
         }
@@ -271,11 +270,11 @@ impl DaemonSetState {
             }
             None => drop(self.asking.replacements.remove(&pod.uid)),
         }
-        if let PodLocation::Node(id) = location
-            && was_ready
-            && !view.readiness.is_ready()
-        {
-            self.rollout.waves.iter_mut().for_each(|waves| waves.record_unseen(id));
+        if was_unseen && !view.readiness.is_ready() {
+            self.record_shown(location, Shown::Outage);
+        }
+        if known_labels != Some(labels) {
+            self.record_revision(&view, location);
         }
         self.insert_at(view, location, nodes);
         true
@@ -299,10 +298,8 @@ impl DaemonSetState {
             };
             let known = self.find(&pod.uid, location).map(|known| known.flags);
             let is_begun = is_seen(followed.flags) && !changing.keeps_revision();
-            if let (true, Some(known), PodLocation::Node(id)) = (is_begun, known, location)
-                && !is_seen(known)
-            {
-                self.rollout.waves.iter_mut().for_each(|waves| waves.record_loss(id));
+            if is_begun && known.is_some_and(|known| !is_seen(known)) {
+                self.record_shown(location, Shown::Loss);
             }
         }
         followed.is_new = self.changes.set(&pod.uid, changing.map(|(changing, _)| changing));
@@ -473,9 +470,9 @@ impl DaemonSetState {
             let may_run = slot.eligibility.should_continue_running();
             let mut others = slot.pods.as_slice().iter().filter(|pod| pod.uid != *uid);
             let is_surplus = others.any(|pod| !pod.is_orphan() && !pod.is_terminating());
-            let is_loss = !has_ended && may_run && !is_surplus;
-            let waves = self.rollout.waves.as_mut().filter(|_| is_loss);
-            waves.into_iter().for_each(|waves| waves.record_loss(id));
+            if !has_ended && may_run && !is_surplus {
+                self.record_shown(location, Shown::Loss);
+            }
             return;
         }
         let is_new = self.find(uid, location).is_some_and(|pod| {
@@ -483,6 +480,25 @@ impl DaemonSetState {
         });
         if is_new && self.creates_pods() {
             self.slots[id.index()].flags |= SlotFlags::LOST_POD;
+        }
+    }
+
+    /// Records of which revision a pod is that has come, or has got other labels.
+    fn record_revision(&mut self, pod: &PodView, location: PodLocation) {
+        let shown = match self.labels.are_of_template(pod.labels) {
+            _ if !pod.counts() => None,
+            true => Some(Of::target(self.rollout.gate.is_target_known())),
+            false => (!pod.is_terminating()).then_some(Of::Other),
+        };
+        shown.into_iter().for_each(|of| self.record_shown(location, Shown::Pod(of)));
+    }
+
+    /// Records news of a pod for the waves of a guarded rollout.
+    fn record_shown(&mut self, location: PodLocation, shown: Shown) {
+        if let PodLocation::Node(id) = location
+            && let Some(waves) = &mut self.rollout.waves
+        {
+            waves.record(id, shown);
         }
     }
 
@@ -523,6 +539,9 @@ impl DaemonSetState {
             }
         };
         let Some(pod) = removed else { return false };
+        if pod.is_unseen_ready() {
+            self.record_shown(location, Shown::Outage);
+        }
         self.deleted_at.remove(uid);
         self.changes.forget(uid);
         if pod.flags.contains(PodFlags::ASKED) {

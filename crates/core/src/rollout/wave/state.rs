@@ -4,6 +4,7 @@
 mod holding;
 mod judgement;
 mod observed;
+mod past;
 mod restarts;
 
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(super) use holding::Holding;
 use judgement::Blame;
 pub(crate) use judgement::{Judgement, failing_pull_limit};
 use observed::{Holds, Observed};
+pub(crate) use past::Of;
+use past::Past;
 use restarts::Restarts;
 
 /// How long a node starts until the condition names it, and until a pod that cannot start is blamed
@@ -32,7 +35,7 @@ pub(super) const UPDATING: NodeState = NodeState::Updating { is_absent: false, w
 /// The past of a node and its pods, as far as the present ones do not tell it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeHistory {
-    before: Before,
+    past: Past,
     /// Since when it has no available pod of any revision, as the watch shows it; `None` while it
     /// has one.
     without_pod_since: Option<Timestamp>,
@@ -49,33 +52,7 @@ pub(super) struct NodeHistory {
     was_passed: bool,
     /// True unless it has had no available pod since it came.
     was_available: bool,
-    had: Had,
     restarts: Restarts,
-}
-
-/// The pods of other revisions than the target that a node had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Before {
-    /// It has had none since it came.
-    #[default]
-    Nothing,
-    /// It has had one.
-    Pod,
-    /// It was there before this controller looked.
-    Unknown,
-}
-
-/// The revisions of the pods that a node had. Which others there were before the target, [`Before`]
-/// tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Had {
-    /// None of the target, and at most one other.
-    #[default]
-    Another,
-    /// The target.
-    Target,
-    /// None of the target, and several others, or what they were is not known.
-    Several,
 }
 
 bitflags! {
@@ -113,6 +90,18 @@ struct Availability {
     of_pod: Timestamp,
 }
 
+/// News of a pod, recorded when the watch shows them: nothing looks at the node while a write is in
+/// flight, and by then the pod may be gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shown {
+    /// It is there, and has this revision.
+    Pod(Of),
+    /// This controller has deleted it, and it ends, or it is being changed in place.
+    Loss,
+    /// It was ready, and is not any more or is gone, before anything looked at the node.
+    Outage,
+}
+
 /// A node that is down or leaving.
 #[derive(Clone, Copy, Debug)]
 struct Absence {
@@ -130,8 +119,8 @@ impl NodeHistory {
             |at| pods.any(|pod| !pod.is_terminating() && pod.creation_timestamp < at);
         let mut loss = Loss::empty();
         loss.set(Loss::TAKEN, taken_since.is_some_and(|at| !is_older(at)));
-        let (before, was_available, had) = (Before::Unknown, true, Had::Several);
-        Self { before, loss, was_available, had, ..Self::default() }
+        let past = Past::Unknown { had_target: false };
+        Self { past, loss, was_available: true, ..Self::default() }
     }
 
     /// True if an available pod was taken away, and the node has had none since.
@@ -139,54 +128,39 @@ impl NodeHistory {
         self.loss.contains(Loss::TAKEN)
     }
 
-    /// Records that the watch shows the deletion of a pod that this controller has deleted, or a
-    /// pod that is being changed in place.
-    pub(super) fn record_loss(&mut self) {
-        self.loss |= Loss::SEEN;
-    }
-
-    /// Records that a pod was ready, and is not any more, while nothing looked at the node: it was
-    /// available until now, as far as that is known.
-    pub(super) fn record_unseen(&mut self) {
-        (self.without_pod_since, self.was_available) = (None, true);
+    /// Records what the watch shows of a pod of the node.
+    pub(super) fn record(&mut self, shown: Shown) {
+        match shown {
+            Shown::Pod(of) => self.past = self.past.with(of),
+            Shown::Loss => self.loss |= Loss::SEEN,
+            // It was available until now, as far as that is known.
+            Shown::Outage => (self.without_pod_since, self.was_available) = (None, true),
+        }
     }
 
     /// The history under another target, for which nothing has begun. `has_target` is whether the
     /// node has pods of that one, and no others.
     pub(super) fn of_another_target(self, has_target: bool) -> Self {
         let absence = self.absence.map(|absence| Absence { has_begun: false, ..absence });
-        let had = match (self.had, self.before) {
-            (Had::Another, _) | (Had::Target, Before::Nothing) => Had::Another,
-            (Had::Target | Had::Several, _) => Had::Several,
-        };
-        let before = match (self.begun, self.had) {
-            // It has never had any other pod.
-            (None, Had::Another) if self.before == Before::Pod && has_target => Before::Nothing,
-            // It had no pod of the former target, as far as that is known.
-            (Some(WhenBegun::Joined), Had::Another) | (None, Had::Another | Had::Several) => {
-                self.before
-            }
-            // In a closed wave nothing has begun any more once that pod is gone.
-            (Some(_), _) | (None, Had::Target) => Before::Pod,
-        };
+        let past = self.past.of_another_target(self.has_begun(), has_target);
         let is_begun =
-            self.before == Before::Pod && self.begun == Some(WhenBegun::Well) && !self.was_passed;
+            self.past.had_other() && self.begun == Some(WhenBegun::Well) && !self.was_passed;
         let loss = if is_begun { self.loss | Loss::TAKEN } else { self.loss };
         let (without_pod_since, was_available) = (self.without_pod_since, self.was_available);
-        let kept = Self { before, without_pod_since, loss, absence, ..Self::default() };
-        Self { was_available, had, ..kept }
+        let kept = Self { past, without_pod_since, loss, absence, ..Self::default() };
+        Self { was_available, ..kept }
     }
 
     /// The history of a node with which the rollout has nothing to do.
     pub(super) fn left_out(self) -> Self {
-        let Self { before, was_available, .. } = self;
-        Self { before, was_available, ..Self::default() }
+        let (past, was_available) = (self.past.left_out(), self.was_available);
+        Self { past, was_available, ..Self::default() }
     }
 
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(super) fn may_have_begun(&self, node: &Node, attempt: Option<Timestamp>) -> bool {
         let is_older = attempt.is_some_and(|attempt| node.created < attempt);
-        self.before == Before::Unknown && self.without_pod_since.is_some() && is_older
+        self.past.is_unknown() && self.without_pod_since.is_some() && is_older
     }
 
     /// Measures anew how long the node is without an available pod, or absent.
@@ -245,7 +219,7 @@ impl NodeHistory {
 
     /// True if it had a pod of another revision, as far as that is known.
     pub(super) fn had_pod(&self) -> bool {
-        self.before != Before::Nothing
+        !self.past.had_no_other()
     }
 
     /// True if the rollout has begun on the node.
@@ -292,14 +266,10 @@ impl NodeHistory {
         let is_without = !observed.has(Holds::SEEN_AVAILABLE);
         self.without_pod_since = is_without.then(|| self.without_pod_since.unwrap_or(now));
         if observed.has(Holds::OLD) {
-            self.before = Before::Pod;
+            self.past = self.past.with(Of::Other);
         }
-        if self.had != Had::Target && observed.has(Holds::TARGET) {
-            (self.had, self.before) = match judgement.is_target_known {
-                true => (Had::Target, self.before),
-                // The labels still tell which pods have the former target.
-                false => (Had::Several, Before::Pod),
-            };
+        if observed.has(Holds::TARGET) {
+            self.past = self.past.with(Of::target(judgement.is_target_known));
         }
         self.starting_since = self
             .is_starting(&observed, judgement)
@@ -395,9 +365,8 @@ impl NodeHistory {
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
                 let by_times = observed.node.not_ready_since().is_some_and(was_there);
-                let has_begun = self.begun.is_some()
-                    || is_pod_lost
-                    || self.before == Before::Unknown && by_times;
+                let has_begun =
+                    self.begun.is_some() || is_pod_lost || self.past.is_unknown() && by_times;
                 let since = match input.clocks {
                     Clocks::Observed => now,
                     Clocks::Stated => observed.node.not_ready_since().unwrap_or(now).min(now),
@@ -443,14 +412,14 @@ impl NodeHistory {
                 let is_new = |since| !observed.keeps_pod_of(since);
                 observed.has(Holds::TARGET)
                     || self.loss.contains(Loss::SEEN)
-                    || self.before == Before::Unknown && judgement.phase_since.is_some_and(is_new)
+                    || self.past.is_unknown() && judgement.phase_since.is_some_and(is_new)
             }
         };
         // Of a node that this controller found without a pod, an earlier one may have taken it.
         let was_broken = self.without_pod_since.is_some_and(|since| {
-            let is_before = match self.before {
-                Before::Unknown => judgement.began.is_some_and(|began| since < began),
-                Before::Nothing | Before::Pod => judgement.is_before_attempt(since),
+            let is_before = match self.past.is_unknown() {
+                true => judgement.began.is_some_and(|began| since < began),
+                false => judgement.is_before_attempt(since),
             };
             is_before || judgement.is_over(since, judgement.limit)
         });
@@ -460,11 +429,13 @@ impl NodeHistory {
         // A pod of the target in a closed wave counts toward it. On a new node only the built-in
         // controller creates one there (G17).
         let is_leaked =
-            observed.wave == Wave::Closed && (input.is_beside() || self.before == Before::Pod);
-        has_begun.then(|| match self.before {
-            Before::Nothing | Before::Pod if is_leaked => WhenBegun::Well,
-            Before::Nothing => WhenBegun::Joined,
-            Before::Unknown
+            observed.wave == Wave::Closed && (input.is_beside() || self.past.had_other());
+        has_begun.then(|| match self.past {
+            Past::Nothing | Past::Target | Past::Other | Past::Several if is_leaked => {
+                WhenBegun::Well
+            }
+            Past::Nothing | Past::Target => WhenBegun::Joined,
+            Past::Unknown { .. }
                 if judgement.joined_after.is_some_and(has_joined)
                     && !observed.has(Holds::FORMER) =>
             {
@@ -473,12 +444,12 @@ impl NodeHistory {
             // Nothing says that a machine on which no pod was ever available is well. One that was
             // there before this controller was not ready before, by its time and that of its pod.
             _ if is_unready && self.absence.is_none() => WhenBegun::Broken,
-            Before::Pod if !self.was_available => WhenBegun::Broken,
+            Past::Other | Past::Several if !self.was_available => WhenBegun::Broken,
             // An earlier controller has begun there since.
-            Before::Unknown if judgement.is_complete() && is_replaced => WhenBegun::Late,
+            Past::Unknown { .. } if judgement.is_complete() && is_replaced => WhenBegun::Late,
             _ if was_broken => WhenBegun::Broken,
-            Before::Pod if judgement.is_complete() => WhenBegun::Late,
-            Before::Pod | Before::Unknown => WhenBegun::Well,
+            Past::Other | Past::Several if judgement.is_complete() => WhenBegun::Late,
+            Past::Other | Past::Several | Past::Unknown { .. } => WhenBegun::Well,
         })
     }
 
@@ -551,9 +522,7 @@ impl NodeHistory {
     fn outage(&self, judgement: &Judgement) -> Outage {
         match (self.taken(judgement), self.without_pod_since) {
             (Outage::None, Some(since))
-                if self.before != Before::Nothing
-                    && self.was_available
-                    && !judgement.is_before_attempt(since) =>
+                if self.had_pod() && self.was_available && !judgement.is_before_attempt(since) =>
             {
                 Outage::New
             }
@@ -566,7 +535,7 @@ impl NodeHistory {
     fn taken(&self, judgement: &Judgement) -> Outage {
         let is_over = |since| judgement.is_over(since, judgement.limit);
         let is_recent = !self.without_pod_since.is_some_and(is_over);
-        match self.is_taken() && self.before != Before::Nothing && is_recent {
+        match self.is_taken() && self.had_pod() && is_recent {
             true => Outage::Taken,
             false => Outage::None,
         }
