@@ -159,7 +159,7 @@ impl Cluster {
         cluster
     }
 
-    /// Whether the kubelet of this node has an image.
+    /// True if the kubelet of this node has an image.
     pub fn has_image(&self, node: &str, image: &str) -> bool {
         self.components.kubelets.has_image(node, image)
     }

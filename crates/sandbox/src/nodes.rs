@@ -312,7 +312,7 @@ pub fn set_shutting_down(node: &mut Value, now: Timestamp) {
     condition::set(&mut node["status"], ready);
 }
 
-/// Whether the status of a condition is Unknown, because the kubelet stopped reporting.
+/// True if the status of a condition is Unknown, because the kubelet stopped reporting.
 pub fn has_unknown_condition(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["status"] == "Unknown")
@@ -426,7 +426,7 @@ fn retain(fields: &mut Map, kept: &[&str]) {
     fields.retain(|field, value| kept.contains(&field.as_str()) && !value.is_null());
 }
 
-/// Whether the node lifecycle controller manages taints with this key.
+/// True if the node lifecycle controller manages taints with this key.
 pub fn is_condition_taint(key: &str) -> bool {
     matches!(
         key,

@@ -1,5 +1,5 @@
-//! What the server makes of an object, and what it prints of it, by tables with examples of each
-//! kind.
+//! The objects that the server makes of those it gets, and the tables it prints of them, with
+//! examples of each kind.
 
 mod admission;
 mod agents;

@@ -101,7 +101,7 @@ fn grant_of(kind: &Kind) -> Option<Grant> {
     (is(&ROLE_BINDING) || is(&CLUSTER_ROLE_BINDING)).then_some(Grant::Binding)
 }
 
-/// Whether only owner references and finalizers change, as the garbage collector changes them.
+/// True if only owner references and finalizers change, as the garbage collector changes them.
 fn changes_only_references(current: &Object, object: &Value) -> bool {
     let without = |value: &Value| {
         let mut value = value.clone();

@@ -44,7 +44,7 @@ impl ComponentContext<'_> {
         self.registry.store().find_with_tree(&NODE, "", name)
     }
 
-    /// Whether there is a node with this name and UID.
+    /// True if there is a node with this name and UID.
     pub(super) fn has_node(&self, name: &str, uid: &str) -> bool {
         self.registry.store().find(&NODE, "", name).is_some_and(|node| node.uid() == uid)
     }

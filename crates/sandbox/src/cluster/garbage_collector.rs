@@ -313,7 +313,7 @@ impl GarbageCollector {
     }
 }
 
-/// Whether the objects of a kind are visited by it: each in one of its versions.
+/// True if the objects of a kind are visited by it: each in one of its versions.
 fn is_of_storage(store: &Store, kind: &'static Kind) -> bool {
     match &kind.custom {
         None => kind.stored_as.is_none(),
@@ -321,7 +321,7 @@ fn is_of_storage(store: &Store, kind: &'static Kind) -> bool {
     }
 }
 
-/// Whether a change can require work: another owner, or progress of a deletion.
+/// True if a change can require work: another owner, or progress of a deletion.
 fn needs_examination(change: &Change) -> bool {
     let object = &change.object;
     if object.is_terminating() {

@@ -95,7 +95,7 @@ impl Kubelets {
         Self { machines: Machines::default(), pods: HashMap::new(), written: 0, lifecycles }
     }
 
-    /// Whether a node has an image.
+    /// True if a node has an image.
     pub(super) fn has_image(&self, node: &str, image: &str) -> bool {
         self.machines.has_image(node, image)
     }

@@ -40,7 +40,7 @@ pub enum Error {
 /// The lifecycle of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
-    /// Whether the kubelet admits the pod.
+    /// The kubelet's decision about the pod.
     pub admit: Admission,
     /// The pull of the image.
     pub pull: Pull,
@@ -48,7 +48,7 @@ pub struct Lifecycle {
     pub start: Start,
     /// When the container becomes ready.
     pub ready: Readiness,
-    /// Whether and when the container exits.
+    /// The run of the container: for ever, or until it exits.
     pub run: Run,
     /// The reaction to the stop signal.
     pub stop: Stop,
@@ -98,7 +98,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Whether an attempt fails after a number of earlier ones.
+    /// True if an attempt fails after a number of earlier ones.
     pub fn fails(&self, attempts: u32) -> bool {
         self.times.is_none_or(|times| attempts < times)
     }
@@ -113,7 +113,7 @@ pub enum Readiness {
     Never,
 }
 
-/// Whether and when a container exits.
+/// The run of a container: for ever, or until it exits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     /// It runs until it is stopped.
@@ -288,7 +288,7 @@ impl SelectionRule {
     }
 }
 
-/// Whether a pattern matches the whole text; `*` matches any text.
+/// True if a pattern matches the whole text; `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;

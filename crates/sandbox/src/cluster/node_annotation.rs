@@ -66,7 +66,7 @@ impl TimedAnnotation {
         self.period != Period::None
     }
 
-    /// Whether its time is over.
+    /// True if its time is over.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         matches!(self.period, Period::Until(until) if until <= now)
     }

@@ -6,13 +6,13 @@ use everynode_k8s::quantity::Quantity;
 use crate::json::{Map, Value};
 use crate::value::text;
 
-/// Whether the requests may be others than when the pod was created.
+/// True if the requests may be others than when the pod was created.
 pub(super) fn may_have_changed(pod: &Value) -> bool {
     pod["metadata"]["generation"].as_i64().is_some_and(|generation| generation > 1)
 }
 
-/// What a bound pod uses of its node, as the scheduler counts: the largest of what is requested,
-/// granted and in effect. Upstream: `PodRequests` with `UseStatusResources`.
+/// The part of its node that a bound pod uses, as the scheduler counts: the largest of what is
+/// requested, granted and in effect. Upstream: `PodRequests` with `UseStatusResources`.
 pub(super) fn of_bound(pod: &Value) -> Usage {
     if !may_have_changed(pod) {
         return Usage::of_pod(pod);

@@ -349,7 +349,7 @@ fn queue_key(pod: &Object) -> QueueKey {
     }
 }
 
-/// Whether this scheduler should schedule the pod.
+/// True if this scheduler should schedule the pod.
 fn is_schedulable(pod: &Object) -> bool {
     let spec = &pod.value()["spec"];
     let gated = spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());

@@ -90,7 +90,7 @@ fn defaults(fields: &mut Fields, _: &Value) {
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 
-/// Whether a Job gets the labels of its template because it has none. As upstream, these two are
+/// True if a Job gets the labels of its template because it has none. As upstream, these two are
 /// one map, so that the Job gets the generated labels, too.
 fn shares_labels(job: &Value) -> bool {
     let is_empty = |labels: &Value| labels.as_object().is_none_or(Map::is_empty);

@@ -24,7 +24,7 @@ pub static ROLE: Kind = Kind {
     ..named_role("Role", "roles", "role")
 };
 
-/// What all kinds of the group have in common. Names need only be valid in a URL: many have colons.
+/// The rules of all kinds of the group. Names need only be valid in a URL: many have colons.
 pub(super) const RULES: Rules = Rules {
     names: format::path_segment,
     // Upstream reports the metadata of an update last.

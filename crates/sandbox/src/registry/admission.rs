@@ -19,7 +19,7 @@ use crate::status::Status;
 use crate::store::Store;
 use crate::value::text;
 
-/// What admission knows of other objects, so that a write need not read them.
+/// Values that admission takes from other objects, so that a write need not read them.
 #[derive(Debug)]
 pub(super) struct Admission {
     services: Index<service::Taken>,

@@ -1,4 +1,4 @@
-//! What the registry derives from all objects of a kind, so that a write need not read them.
+//! Values that the registry derives from all objects of a kind, so that a write need not read them.
 
 use crate::kind::Kind;
 use crate::object::Object;

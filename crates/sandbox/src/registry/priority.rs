@@ -18,7 +18,7 @@ use crate::value::{integer, string, text};
 
 const PREEMPT: &str = "PreemptLowerPriority";
 
-/// What a class means for a pod.
+/// A priority class, as far as pods get values from it.
 struct Class {
     name: String,
     value: i64,

@@ -25,7 +25,7 @@ pub struct AppliedObject {
     pub document: usize,
     /// The object, as far as it could be read: `daemonset.apps/fluentd`.
     pub object: String,
-    /// Whether the object was applied.
+    /// The outcome of applying the object.
     pub result: Result<ApplyOutcome, ApplyError>,
     /// A warning about the object: nothing acts on its kind.
     pub warning: Option<String>,

@@ -39,8 +39,8 @@ const REQUESTS: u64 = 1_000;
 const LATENCY_MAX: Duration = Duration::from_secs(1);
 /// How much more memory than before the sandbox may use at the end of a long run, in percent.
 const GROWTH_PERCENT_MAX: u64 = 20;
-/// What compiled patterns may use in addition, in KiB. Those of definitions that are gone are kept
-/// until there are too many.
+/// Maximum memory that compiled patterns may use in addition, in KiB. Those of definitions that are
+/// gone are kept until there are too many.
 const PATTERNS_KIB_MAX: u64 = 24 << 10;
 /// The time within which the allocator returns freed pages, with a margin. The short run does not
 /// wait for it.
@@ -122,7 +122,7 @@ fn hostile_requests_cost_only_themselves() {
     }
 }
 
-/// What the hostile clients did.
+/// Counts of what the hostile clients did.
 #[derive(Default)]
 struct Counts {
     connections: AtomicU64,

@@ -25,7 +25,7 @@ pub(super) fn of_account(store: &Store, account: &Object) -> Vec<Box<str>> {
     secrets.filter(is_of_account).map(|secret| secret.uid().into()).collect()
 }
 
-/// Whether a Secret is for a token of an account that does not exist.
+/// True if a Secret is for a token of an account that does not exist.
 pub(super) fn lacks_account(store: &Store, secret: &Object) -> bool {
     owner(secret)
         .is_some_and(|(name, _)| store.find(&SERVICE_ACCOUNT, secret.namespace(), &name).is_none())

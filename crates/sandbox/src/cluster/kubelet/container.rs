@@ -41,9 +41,9 @@ pub(crate) enum RestartPolicy {
 pub(crate) struct Container {
     pub name: Arc<str>,
     pub image: Arc<str>,
-    /// Whether imagePullPolicy is Always.
+    /// True if imagePullPolicy is Always.
     pub always_pull: bool,
-    /// Whether its command can exist: not below a file that every system has.
+    /// True if its command can exist: not below a file that every system has.
     pub has_command: bool,
     pub role: ContainerRole,
     pub restart_policy: RestartPolicy,
@@ -57,7 +57,7 @@ pub(crate) struct Container {
     pub allocated: Value,
     /// `resources` of the current or last run.
     pub actual: Value,
-    /// Whether it stops to start again, whatever its restart policy.
+    /// True if it stops to start again, whatever its restart policy.
     restarting: bool,
     pub state: ContainerState,
     pub restarts: u32,
@@ -242,7 +242,7 @@ impl Container {
         }
     }
 
-    /// Whether the containers after this one may start.
+    /// True if the containers after this one may start.
     pub(crate) fn allows_next_to_start(&self) -> bool {
         match self.role {
             ContainerRole::Init => {
@@ -447,7 +447,7 @@ impl Container {
         }
     }
 
-    /// Whether its lifecycle is the chosen one, not that of the node.
+    /// True if its lifecycle is the chosen one, not that of the node.
     pub(crate) fn is_as_chosen(&self) -> bool {
         Arc::ptr_eq(&self.lifecycle, &self.chosen)
     }

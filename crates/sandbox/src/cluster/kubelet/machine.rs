@@ -37,10 +37,10 @@ pub(super) struct Machine {
     /// The annotation that selects the lifecycle of all containers that start on the node.
     lifecycle_annotation: Option<Box<str>>,
     pub lifecycle: Option<Arc<Lifecycle>>,
-    /// Whether a condition of the node is Unknown, because its lease expired.
+    /// True if a condition of the node is Unknown, because its lease expired.
     reported_unknown: bool,
     pub room: Room,
-    /// Whether deferred resizes may succeed that did not when they were tried last.
+    /// True if deferred resizes may succeed that did not when they were tried last.
     pub has_more_room: bool,
     /// The UIDs of the pods whose resize waits for room.
     pub deferred: BTreeSet<Arc<str>>,
@@ -147,17 +147,17 @@ impl Machines {
         self.machines.get_mut(name)
     }
 
-    /// Whether the node has an image.
+    /// True if the node has an image.
     pub(super) fn has_image(&self, name: &str, image: &str) -> bool {
         self.machines.get(name).is_some_and(|machine| machine.images.contains(image))
     }
 
-    /// Whether all containers that start on the node have its lifecycle.
+    /// True if all containers that start on the node have its lifecycle.
     pub(super) fn has_lifecycle(&self, name: &str) -> bool {
         self.machines.get(name).is_some_and(|machine| machine.lifecycle.is_some())
     }
 
-    /// Whether a known node has this name and another UID.
+    /// True if a known node has this name and another UID.
     pub(super) fn is_recreated(&self, node: &Object) -> bool {
         self.machines.get(node.name()).is_some_and(|machine| *machine.uid != *node.uid())
     }

@@ -1,4 +1,4 @@
-//! Whether a machine runs (S23). Pure.
+//! The state of a machine and its kubelet (S23). Pure.
 
 use everynode_core::api::Timestamp;
 
@@ -39,7 +39,7 @@ pub(super) enum MachineChange {
 }
 
 impl MachineState {
-    /// Whether the kubelet works.
+    /// True if the kubelet works.
     pub(super) fn has_kubelet(self) -> bool {
         matches!(self, Self::Up | Self::ShuttingDown { .. })
     }

@@ -116,7 +116,7 @@ pub(super) fn message(what: &str, spec: &Value, generation: i64, error: &str) ->
     format!("Pod resize {what}: {{{fields}\"generation\":{generation}{error}}}")
 }
 
-/// Whether the change of a container's resources restarts it, by its `resizePolicy`.
+/// True if the change of a container's resources restarts it, by its `resizePolicy`.
 pub(super) fn restarts(container: &Value, from: &Value, to: &Value) -> bool {
     let policies = container["resizePolicy"].as_array().into_iter().flatten();
     policies.into_iter().any(|policy| {

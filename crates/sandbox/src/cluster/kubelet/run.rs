@@ -103,7 +103,7 @@ impl PodRun {
         self.containers.iter().filter_map(Container::deadline).chain(resize).min()
     }
 
-    /// Whether the regular containers may start, or have: sidecars may restart later.
+    /// True if the regular containers may start, or have: sidecars may restart later.
     pub(crate) fn initialized(&self) -> bool {
         self.containers.iter().all(Container::allows_next_to_start)
             || self.of_role(ContainerRole::Main).any(has_run)

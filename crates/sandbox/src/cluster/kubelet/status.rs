@@ -191,7 +191,7 @@ fn condition_status<'a>(pod: &'a Value, kind: &str) -> Option<&'a str> {
     Some(text(condition, &["status"]))
 }
 
-/// Whether the spec of a pod has changed since the status was written, or the condition `Ready` of
+/// True if the spec of a pod has changed since the status was written, or the condition `Ready` of
 /// a pod with readiness gates disagrees with the conditions that they name, because somebody else
 /// has changed these.
 pub(super) fn is_outdated(pod: &Value) -> bool {

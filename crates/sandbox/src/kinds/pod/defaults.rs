@@ -96,7 +96,8 @@ fn container(container: &mut Fields) {
     }
 }
 
-/// What an image can be called: the grammar of the `reference` package of Docker's distribution.
+/// The names that an image can have: the grammar of the `reference` package of Docker's
+/// distribution.
 static IMAGE: LazyLock<Regex> = LazyLock::new(|| {
     const LABEL: &str = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
     const COMPONENT: &str = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";

@@ -68,7 +68,7 @@ fn copy_field(to: &mut Value, from: &Value, field: &str) {
     };
 }
 
-/// Whether the pod stays in its QoS class.
+/// True if the pod stays in its QoS class.
 fn keeps_class(object: &Value, current: &Value) -> bool {
     let class = match string(current, "/status/qosClass") {
         "" => qos_class(current),
@@ -183,7 +183,7 @@ fn init_container(container: &Field, was: &Field, causes: &mut Causes) {
     }
 }
 
-/// Whether anything but CPU and memory changes. As upstream, a container with claims can't be
+/// True if anything but CPU and memory changes. As upstream, a container with claims can't be
 /// resized.
 fn changes_others(container: &Value, was: &Value) -> bool {
     let rest = |container: &Value| {

@@ -31,7 +31,7 @@ pub(super) fn requirements(requirements: &Field, claims: &Field, causes: &mut Ca
     claim_names(&requirements.child("claims"), claims, causes);
 }
 
-/// Whether a running container can get another amount of a resource.
+/// True if a running container can get another amount of a resource.
 pub(super) fn is_resizable(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory")
 }

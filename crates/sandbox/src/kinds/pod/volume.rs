@@ -15,7 +15,7 @@ impl Volumes {
         self.is_claim(name).is_some()
     }
 
-    /// Whether the volume with this name is a claim; `None` if there is no such volume.
+    /// True if the volume with this name is a claim; `None` if there is no such volume.
     pub(super) fn is_claim(&self, name: &str) -> Option<bool> {
         self.0.get(name).copied()
     }

@@ -71,7 +71,7 @@ pub(super) struct PodCount {
     controller: Option<Arc<str>>,
 }
 
-/// What a budget counts of a pod.
+/// The state of a pod, as far as a budget counts it.
 #[derive(PartialEq)]
 struct PodState {
     is_ready: bool,
@@ -176,7 +176,7 @@ impl Budgets {
         DueBudget::None
     }
 
-    /// Whether all changes of pods were read.
+    /// Reads changes of pods; returns true if all were read.
     fn follow_pods(&mut self, store: &Store, work: &mut usize) -> bool {
         if self.by_namespace.is_empty() {
             self.pod_changes.skip(store);

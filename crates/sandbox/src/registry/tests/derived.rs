@@ -1,4 +1,5 @@
-//! What the registry derives from all objects of a kind: it is right, and saves reading them.
+//! The values that the registry derives from all objects of a kind: they are right, and save
+//! reading the objects.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What an API server tells whose cache is behind the store.
+//! The answers of an API server whose cache is behind the store.
 
 use super::*;
 use crate::store::WatchCache;

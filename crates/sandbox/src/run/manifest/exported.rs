@@ -58,7 +58,7 @@ pub(super) fn leave_out(object: &mut Value) -> Vec<&'static str> {
     left_out
 }
 
-/// Whether a server has stored the object.
+/// True if a server has stored the object.
 fn is_exported(object: &Value) -> bool {
     object["metadata"]["uid"].is_string()
 }

@@ -167,7 +167,8 @@ pub(crate) async fn requests(target: &Target, rng: &mut Pcg64) -> (u64, u64) {
     (u64::from(count), answered)
 }
 
-/// What the protocol allows or forbids, and no good client does.
+/// Sends something that the protocol allows or forbids, and no good client sends. Returns the
+/// numbers of requests and of answers.
 pub(crate) async fn abuse(target: &Target, rng: &mut Pcg64) -> (u64, u64) {
     let Some(stream) = target.connect().await else { return (0, 0) };
     let patience = Duration::from_millis(rng.random_range(50..1_000));

@@ -168,7 +168,7 @@ fn rules_end_after_their_budget() {
     }
 }
 
-/// What a kind has of names, columns and versions costs memory with each other or for ever.
+/// Names, columns and versions of a kind are limited: they cost memory with each other or for ever.
 #[test]
 fn definitions_have_limits() {
     let many = |count: usize| -> Vec<Value> {
