@@ -83,7 +83,7 @@ impl World {
         World::connect(Permit::acquire(), None, temporary()?, kubeconfig.to_owned()).await
     }
 
-    /// Whether tests run on an existing cluster.
+    /// True if tests run on an existing cluster.
     pub(crate) fn is_external() -> bool {
         std::env::var_os(EXTERNAL).is_some()
     }

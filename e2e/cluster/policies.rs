@@ -170,7 +170,7 @@ async fn definitions_and_annotation_refuse_the_same_values() -> Result<()> {
     Ok(())
 }
 
-/// Whether both errors, if there are any, name the same field of the spec.
+/// True if both errors, if there are any, name the same field of the spec.
 fn name_a_field(parsed: &Result<(), String>, created: &Result<(), String>) -> bool {
     let (Err(parsed), Err(created)) = (parsed, created) else { return true };
     let field = parsed.split(['.', '[', ':']).next().unwrap_or_default();
@@ -200,7 +200,7 @@ async fn dry_run(world: &World, text: &str) -> Result<Result<(), String>> {
     create(world, "RolloutPolicy", &spec).await
 }
 
-/// What the server says to a creation that is not carried out, with unknown fields as errors.
+/// The server's answer to a creation that is not carried out, with unknown fields as errors.
 async fn create(world: &World, kind: &str, spec: &Value) -> Result<Result<(), String>> {
     let collection = match kind {
         "RolloutPolicy" => format!("namespaces/{}/rolloutpolicies", world.namespace),

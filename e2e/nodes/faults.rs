@@ -1,4 +1,4 @@
-//! What stories do to nodes, to the API server and to the controller.
+//! Changes that stories make to nodes, to the API server and to the controller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

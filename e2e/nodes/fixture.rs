@@ -44,7 +44,7 @@ impl Controller {
         }
     }
 
-    /// Whether stories are played with it.
+    /// True if stories are played with it.
     pub(crate) fn is_wanted(self) -> bool {
         std::env::var(CONTROLLER).map_or(true, |name| name == self.name())
     }

@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(200);
 #[derive(Clone, Serialize)]
 pub(crate) struct Entry {
     pub at: Timestamp,
-    /// Whether the object is gone.
+    /// True if the object is gone.
     pub gone: bool,
     pub object: Object,
 }
@@ -122,7 +122,7 @@ impl Record {
         Record { shared: recorder.shared, changed, tasks }
     }
 
-    /// What holds now.
+    /// Asks a question about the present state.
     pub(crate) fn look<T>(&self, question: impl FnOnce(&State) -> T) -> T {
         let mut shared = lock(&self.shared);
         shared.state.at = Timestamp::now();

@@ -42,7 +42,7 @@ impl State {
         self.pods_on(&node(number)).into_iter().find(|pod| !is_terminating(pod))
     }
 
-    /// Whether the pod counts as available at this moment.
+    /// True if the pod counts as available at this moment.
     pub(crate) fn is_available(&self, pod: &Pod) -> bool {
         let spec = self.daemon_set.as_ref().and_then(|ds| ds.spec.as_ref());
         let seconds = spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
@@ -51,17 +51,17 @@ impl State {
         !is_terminating(pod) && since.is_some_and(|since| seconds == 0 || is_old(since))
     }
 
-    /// Whether an available pod is on the node.
+    /// True if an available pod is on the node.
     pub(crate) fn has_available(&self, node: &str) -> bool {
         self.pods_on(node).into_iter().any(|pod| self.is_available(pod))
     }
 
-    /// Whether the kubelet of the node says that it is ready.
+    /// True if the kubelet of the node says that it is ready.
     pub(crate) fn is_up(&self, name: &str) -> bool {
         self.nodes.get(name).is_some_and(|node| ready_status(node) == "True")
     }
 
-    /// Whether the node may get a pod of the DaemonSet, as far as its labels and taints say.
+    /// True if the node may get a pod of the DaemonSet, as far as its labels and taints say.
     pub(crate) fn is_eligible(&self, name: &str) -> bool {
         let Some(node) = self.nodes.get(name) else { return false };
         let spec = node.spec.as_ref();
@@ -98,7 +98,7 @@ impl State {
         Some((number(&rolling.max_unavailable), number(&rolling.max_surge) > 0))
     }
 
-    /// Whether the DaemonSet's controller has seen its latest spec.
+    /// True if the DaemonSet's controller has seen its latest spec.
     fn is_observed(&self) -> bool {
         let Some(ds) = &self.daemon_set else { return false };
         let observed = ds.status.as_ref().and_then(|status| status.observed_generation);
@@ -112,7 +112,7 @@ impl State {
         Some(image.clone())
     }
 
-    /// Whether each of these nodes has one pod, which is available and has the image that the
+    /// True if each of these nodes has one pod, which is available and has the image that the
     /// DaemonSet wants.
     fn are_updated<'a>(&self, nodes: impl IntoIterator<Item = &'a String>) -> bool {
         let image = self.wanted_image();
@@ -294,12 +294,12 @@ fn ready_status(node: &Node) -> &str {
     ready.map_or("", |condition| condition.status.as_str())
 }
 
-/// Whether the kubelet has refused or evicted the pod: it has ended, and nobody has deleted it.
+/// True if the kubelet has refused or evicted the pod: it has ended, and nobody has deleted it.
 pub(crate) fn is_refused(pod: &Pod) -> bool {
     is_terminal(pod) && !is_terminating(pod)
 }
 
-/// Whether the pod is ready, for however short a time.
+/// True if the pod is ready, for however short a time.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_since(pod).is_some()
 }

@@ -1,5 +1,5 @@
-//! What people are told in a story: four commands, each of which must name the true cause within
-//! 5 seconds of the kubelet's knowing it.
+//! The answers that people get in a story: four commands, each of which must name the true cause
+//! within 5 seconds of the kubelet's knowing it.
 
 use std::time::Duration;
 

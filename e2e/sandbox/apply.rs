@@ -1,4 +1,4 @@
-//! What `sandbox --apply` takes: directories, and objects as `kubectl get` prints them.
+//! The arguments of `sandbox --apply`: directories, and objects as `kubectl get` prints them.
 
 use anyhow::{Result, ensure};
 use tokio::process::Command;

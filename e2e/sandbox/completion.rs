@@ -14,7 +14,7 @@ const SIZE: (u16, u16) = (120, 30);
 /// How to start a shell without the user's settings, and the line that enables completion.
 struct Shell {
     program: &'static str,
-    /// Whether the tests do without it where it is not installed.
+    /// True if the tests do without it where it is not installed.
     is_optional: bool,
     arguments: &'static [&'static str],
     settings: &'static str,

@@ -96,7 +96,7 @@ impl Overlay {
     }
 }
 
-/// Whether kubectl contains kustomize 2 (before 1.21), which does not support components.
+/// True if kubectl contains kustomize 2 (before 1.21), which does not support components.
 async fn knows_components(home: &Path) -> Result<bool> {
     Ok(minor_version(home).await? >= 21)
 }

@@ -96,7 +96,7 @@ impl Schema {
         Ok(Self(jsonschema::validator_for(&schema)?))
     }
 
-    /// What the command prints as JSON, after it has been validated, and YAML, too.
+    /// The JSON that the command prints, after it and the YAML have been validated.
     async fn documents(&self, world: &World, arguments: &[&str], input: &Value) -> Result<Value> {
         let input = input.to_string();
         let json = [arguments, &["-o", "json"]].concat();

@@ -1,5 +1,5 @@
-//! What Argo CD shows of a DaemonSet with the health check under deploy/: a Lua script in a patch
-//! of its ConfigMap.
+//! The health of a DaemonSet that Argo CD shows with the check under deploy/: a Lua script in a
+//! patch of its ConfigMap.
 
 use anyhow::{Context, Result, ensure};
 use mlua::{Lua, LuaOptions, LuaSerdeExt, StdLib};
@@ -29,7 +29,7 @@ pub(crate) fn health(daemon_set: &Value) -> Result<Health> {
 }
 
 impl World {
-    /// Whether Argo CD shows this health of the DaemonSet.
+    /// Fails unless Argo CD shows this health of the DaemonSet.
     pub(crate) async fn shows_health(&self, name: &str, status: &str) -> Result<()> {
         let health = health(&serde_json::to_value(self.daemon_sets().get(name).await?)?)?;
         ensure!(health.status == status, "{health:?}, not {status}");

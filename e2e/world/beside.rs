@@ -29,7 +29,7 @@ const WRITES: [&str; 8] = [
     "create leases.coordination.k8s.io",
 ];
 
-/// Whether the optional component is installed.
+/// The optional component, which lets a failed rollout go back: not installed, or installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RollBack {
     No,

@@ -33,7 +33,7 @@ pub(crate) struct Browser {
     output: BufReader<ChildStdout>,
     last_id: u64,
     session: String,
-    /// What pages have requested, except data.
+    /// The requests of pages, except those for data.
     pub requests: Vec<String>,
     /// Errors of scripts, and what a policy has blocked.
     pub errors: Vec<String>,
@@ -322,14 +322,14 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size).await.map(drop)
     }
 
-    /// Whether pages are shown dark.
+    /// Shows pages dark, or light.
     pub(crate) async fn set_dark(&mut self, dark: bool) -> Result<()> {
         let value = if dark { "dark" } else { "light" };
         let features = json!([{"name": "prefers-color-scheme", "value": value}]);
         self.call("Emulation.setEmulatedMedia", json!({"features": features})).await.map(drop)
     }
 
-    /// Whether pages may run scripts.
+    /// Lets pages run scripts, or not.
     pub(crate) async fn set_scripts(&mut self, run: bool) -> Result<()> {
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": !run})).await.map(drop)
     }

@@ -52,7 +52,7 @@ impl World {
         eventually(&what, async || self.stated(name, reason).await).await
     }
 
-    /// Whether the condition `Progressing` has this reason, and the newest spec is observed.
+    /// Fails unless the condition `Progressing` has this reason, and the newest spec is observed.
     pub(crate) async fn stated(&self, name: &str, reason: &str) -> Result<()> {
         let conditions = self.conditions(name).await?;
         ensure!(conditions["Progressing"] == reason, "{conditions}");
@@ -78,7 +78,7 @@ impl World {
         Ok(counts)
     }
 
-    /// Whether each node that should run a pod has one that is available, and no other one.
+    /// Fails unless each node that should run a pod has one that is available, and no other one.
     pub(crate) async fn all_available(&self, name: &str) -> Result<()> {
         let ds = self.daemon_sets().get(name).await?;
         let min_ready_seconds = ds.spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0);

@@ -11,7 +11,7 @@ pub(crate) const HASH_LABEL: &str = "controller-revision-hash";
 pub(crate) const GENERATION_LABEL: &str = "pod-template-generation";
 pub(crate) const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
-/// Whether the pod is not terminating and has been ready for this number of seconds, by the clock
+/// True if the pod is not terminating and has been ready for this number of seconds, by the clock
 /// of the tests.
 pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -31,7 +31,7 @@ pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether all containers have ended for good.
+/// True if all containers have ended for good.
 pub(crate) fn is_terminal(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Failed" | "Succeeded"))

@@ -1,4 +1,4 @@
-//! Whether a DaemonSet is rolled out: its status says so, and its pods agree.
+//! The end of a rollout: the DaemonSet's status says so, and its pods agree.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,7 +81,7 @@ fn desired_if_complete(ds: &DaemonSet) -> Result<usize> {
     Ok(usize::try_from(desired)?)
 }
 
-/// Whether the pod has the current revision, or the template generation that the DaemonSet carries
+/// True if the pod has the current revision, or the template generation that the DaemonSet carries
 /// (C45).
 fn is_up_to_date(pod: &Pod, ds: &DaemonSet, hash: &str) -> bool {
     let annotations = ds.metadata.annotations.as_ref();

@@ -89,7 +89,7 @@ impl Terminal {
         self.parser(|parser| parser.screen().contents())
     }
 
-    /// Whether a cell has a colour.
+    /// True if a cell has a colour.
     pub(crate) fn has_colours(&self) -> bool {
         self.parser(|parser| {
             let (rows, columns) = parser.screen().size();

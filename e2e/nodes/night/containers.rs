@@ -28,7 +28,7 @@ async fn breaks(
     run.within(60, "a fix updated all", all_updated).await
 }
 
-/// Whether a pod of this image runs and is not ready.
+/// True if a pod of this image runs and is not ready.
 fn a_new_one_runs(tag: &str) -> impl Fn(&State) -> bool {
     move |state| first_running(state, tag).is_some()
 }

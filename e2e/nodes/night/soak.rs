@@ -21,7 +21,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// What the controller uses, and what it has done since it started.
+/// The use of memory and files by the controller, and its work since it started.
 struct Usage {
     minute: u64,
     megabytes: f64,

@@ -132,7 +132,7 @@ async fn a_guarded_rollout_is_approved_promoted_aborted_and_retried() -> Result<
     is_clean(&dashboard, browser)
 }
 
-/// What is done is what the page said, or nothing.
+/// An action does what the page said, or nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_means_something_else_by_now_is_not_done() -> Result<()> {
     let world = World::sandbox(Setup { nodes: 2, ..Setup::default() }).await?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// What the head says; see the module above.
+/// The values of the head; see the module above.
 pub(super) struct Head {
     pub title: String,
     pub group: String,

@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
         Ok(answer)
     }
 
-    /// What `watch` shows of the rollout and of what holds it up.
+    /// The rollout on the screen of `watch`, with what holds it up.
     async fn screen(&self) -> Result<String> {
         let program = self.home.join("bin/everynode");
         let program = program.to_str().context("a path of UTF-8")?;
@@ -166,8 +166,8 @@ impl<'a> Session<'a> {
         Ok(normalize::answer(&essence(&shown), &self.world.namespace))
     }
 
-    /// Whether the answer has the state, the cause, the number of nodes and the next step of the
-    /// head.
+    /// Fails unless the answer has the state, the cause, the number of nodes and the next step of
+    /// the head.
     fn agrees(&self, command: &str, answer: &str) -> Result<()> {
         let Head { state, cause, says, nodes, next, .. } = &self.head;
         let words = command.split_whitespace().nth(1).unwrap_or_default();
