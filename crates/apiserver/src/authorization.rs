@@ -35,7 +35,7 @@ impl User {
         }
     }
 
-    /// Whether the user may do anything.
+    /// True if the user may do anything.
     pub fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
@@ -46,7 +46,7 @@ pub fn service_account_name(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
-/// Whether a request is allowed, and the reason: the binding that allows it, or the missing role of
+/// The decision about a request, and the reason: the binding that allows it, or the missing role of
 /// a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -67,7 +67,7 @@ pub enum Decision {
 pub struct Attributes<'a> {
     /// `get`, `list`, `impersonate` …; for a path the HTTP method in lower case.
     pub verb: &'a str,
-    /// What the request is for.
+    /// The resource or path of the request.
     pub target: RequestTarget<'a>,
 }
 
@@ -143,7 +143,7 @@ impl PolicyRule {
         Self { verbs: any(), paths: any(), ..Self::default() }
     }
 
-    /// Whether the rule allows a request.
+    /// True if the rule allows a request.
     pub fn allows(&self, request: &Attributes<'_>) -> bool {
         if !has(&self.verbs, request.verb) {
             return false;
@@ -191,7 +191,7 @@ impl PolicyRule {
     }
 }
 
-/// What is missing from the rules of a user who grants other rules.
+/// The part of granted rules that the rules of the user who grants them lack.
 pub enum Coverage {
     /// Nothing.
     Complete,
@@ -257,7 +257,7 @@ impl PolicyRule {
         rules
     }
 
-    /// Whether the rule contains a right, which has at most one entry in each list.
+    /// True if the rule contains a right, which has at most one entry in each list.
     fn covers(&self, right: &Self) -> bool {
         let all =
             |allowed: &[String], wanted: &[String]| wanted.iter().all(|one| has(allowed, one));
@@ -307,7 +307,7 @@ fn has(allowed: &[String], wanted: &str) -> bool {
     allowed.iter().any(|entry| entry == "*" || entry == wanted)
 }
 
-/// Whether a path matches; a trailing `*` matches any suffix.
+/// True if a path matches; a trailing `*` matches any suffix.
 fn path_matches(allowed: &str, path: &str) -> bool {
     match allowed.strip_suffix('*') {
         Some(start) => path.starts_with(start),

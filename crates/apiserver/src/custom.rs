@@ -1,5 +1,5 @@
-//! What CustomResourceDefinitions say of the objects of their kinds (S15): schemas, columns and
-//! the paths of the scale.
+//! The parts of CustomResourceDefinitions that concern the objects of their kinds (S15): schemas,
+//! columns and the paths of the scale.
 //!
 //! A custom kind is a row of the table of kinds like any other; the row refers to what is here.
 
@@ -68,7 +68,7 @@ impl PartialEq for CustomKind {
 
 impl Eq for CustomKind {}
 
-/// What a definition says of one version of its kind.
+/// One version of a kind, as its definition has it.
 #[derive(Debug)]
 pub struct CustomType {
     /// The kind of lists.
@@ -83,11 +83,11 @@ pub struct CustomType {
     pub scale: Option<ScalePaths>,
     /// The served versions: `example.dev/v1`.
     pub api_versions: Vec<String>,
-    /// Whether stored objects can have another version, so that their apiVersion is replaced.
+    /// True if stored objects can have another version, so that their apiVersion is replaced.
     pub has_versions: bool,
-    /// Whether the schema has defaults, and stored objects can be older than it.
+    /// True if the schema has defaults, and stored objects can be older than it.
     pub completes_on_read: bool,
-    /// Whether the definition is being deleted, so that no object is created.
+    /// True if the definition is being deleted, so that no object is created.
     pub is_terminating: bool,
 }
 
@@ -131,7 +131,7 @@ impl CustomType {
         pruning::prune(&self.schema, object, removed);
     }
 
-    /// Whether an object has no value for a field with a default.
+    /// True if an object has no value for a field with a default.
     pub(crate) fn lacks_defaults(&self, object: &Value) -> bool {
         defaulting::is_incomplete(&self.schema, object)
     }

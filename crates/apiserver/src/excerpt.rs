@@ -21,7 +21,7 @@ impl<T> Default for Excerpt<T> {
 }
 
 impl<T: PartialEq> Excerpt<T> {
-    /// Whether further items are left out. Then they need not be made.
+    /// True if further items are left out. Then they need not be made.
     pub(crate) fn is_full(&self) -> bool {
         self.items.len() >= ITEMS_MAX || self.bytes >= BYTES_MAX
     }
@@ -61,7 +61,7 @@ impl Excerpt {
         self.left_out += other.left_out;
     }
 
-    /// Whether no text is listed.
+    /// True if no text is listed.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

@@ -21,7 +21,7 @@ pub(crate) const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty str
     character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Whether a format of texts means something in OpenAPI schemas.
+/// True if a format of texts means something in OpenAPI schemas.
 pub fn is_known(format: &str) -> bool {
     const KNOWN: &[&str] = &[
         "bsonobjectid",
@@ -54,7 +54,7 @@ pub fn is_known(format: &str) -> bool {
     KNOWN.contains(&format.replace('-', "").as_str())
 }
 
-/// Whether a text has a format of OpenAPI schemas. It has one that is not known.
+/// True if a text has a format of OpenAPI schemas. Any text has a format that is not known.
 pub fn is_of(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
@@ -79,7 +79,7 @@ pub fn is_of(format: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a text is a duration: numbers with units, such as `1h30m`, `1.5s` and `3 days`.
+/// True if a text is a duration: numbers with units, such as `1h30m`, `1.5s` and `3 days`.
 fn is_duration(text: &str) -> bool {
     const UNITS: &[&str] = &[
         "ns", "us", "µs", "ms", "s", "m", "h", "d", "w", "sec", "second", "seconds", "min",

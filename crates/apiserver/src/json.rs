@@ -79,43 +79,43 @@ impl Value {
         })
     }
 
-    /// Whether the value is null.
+    /// True if the value is null.
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether the value is a boolean.
+    /// True if the value is a boolean.
     #[inline]
     pub fn is_boolean(&self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// Whether the value is a number.
+    /// True if the value is a number.
     #[inline]
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
     }
 
-    /// Whether the value is an integer within the range of `i64`.
+    /// True if the value is an integer within the range of `i64`.
     #[inline]
     pub fn is_i64(&self) -> bool {
         self.as_i64().is_some()
     }
 
-    /// Whether the value is a string.
+    /// True if the value is a string.
     #[inline]
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// Whether the value is an array.
+    /// True if the value is an array.
     #[inline]
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
 
-    /// Whether the value is an object.
+    /// True if the value is an object.
     #[inline]
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
@@ -202,7 +202,7 @@ impl Value {
         }
     }
 
-    /// Whether this is an array or object that a copy has left unchanged. Then both are equal,
+    /// True if this is an array or object that a copy has left unchanged. Then both are equal,
     /// which takes no comparison to find.
     #[inline]
     pub fn is_shared_with(&self, other: &Value) -> bool {

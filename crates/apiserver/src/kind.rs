@@ -1,4 +1,4 @@
-//! What a kind is: its descriptor. This crate knows no kind; a server brings its own.
+//! The descriptor of a kind. This crate knows no kind; a server brings its own.
 
 pub mod columns;
 pub mod defaults;
@@ -33,7 +33,7 @@ pub struct Kind {
     pub short_names: &'static [&'static str],
     /// The categories for kubectl, such as `all`.
     pub categories: &'static [&'static str],
-    /// Whether the objects are in namespaces.
+    /// True if the objects are in namespaces.
     pub namespaced: bool,
     /// The supported verbs of the main resource.
     pub verbs: &'static [Verb],
@@ -45,9 +45,9 @@ pub struct Kind {
     pub field_values: &'static [FieldValue],
     /// The warning for every request for the kind, if upstream has deprecated it.
     pub deprecation: Option<&'static str>,
-    /// Whether `metadata.generation` counts the changes of an object.
+    /// True if `metadata.generation` counts the changes of an object.
     pub counts_generations: bool,
-    /// Whether nothing in the sandbox acts on the objects: they are kept, and their writers are
+    /// True if nothing in the sandbox acts on the objects: they are kept, and their writers are
     /// warned (S13).
     pub is_kept: bool,
     /// The columns of its table.
@@ -65,7 +65,7 @@ pub struct Kind {
     pub stored_as: Option<&'static Self>,
     /// The other versions in which the same objects are served: `events.k8s.io/v1`.
     pub also_served: &'static [&'static str],
-    /// Whether the objects are found by `spec.nodeName`, too.
+    /// True if the objects are found by `spec.nodeName`, too.
     pub is_indexed_by_node: bool,
     /// The type of a kind that a CustomResourceDefinition defines (S15).
     pub custom: Option<&'static CustomKind>,
@@ -216,7 +216,7 @@ impl Kind {
         }
     }
 
-    /// Whether a text is the group and version.
+    /// True if a text is the group and version.
     pub(crate) fn is_api_version(&self, text: &str) -> bool {
         let (group, version) = text.split_once('/').unwrap_or(("", text));
         group == self.group && version == self.version
@@ -245,7 +245,7 @@ impl Kind {
         qualified(self.kind, self.group)
     }
 
-    /// Whether the kind has a status subresource.
+    /// True if the kind has a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresources.contains(&Subresource::Status)
     }
@@ -256,7 +256,7 @@ impl Kind {
         Some(format!("the sandbox keeps {plural}, and nothing acts on them"))
     }
 
-    /// Whether the main resource supports a verb.
+    /// True if the main resource supports a verb.
     pub fn supports(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)
     }

@@ -13,7 +13,7 @@ use crate::kind::Kind;
 pub use custom::TooManyKinds;
 pub use custom_resource_definition::DEFINITION;
 
-/// Whether the objects of a kind are validated by schemas that clients send, or are such schemas,
+/// True if the objects of a kind are validated by schemas that clients send, or are such schemas,
 /// so that even a small one can take long.
 pub fn has_client_schemas(kind: &Kind) -> bool {
     kind.custom.is_some() || kind == &DEFINITION
@@ -47,7 +47,7 @@ impl Kinds {
         self.iter().find(|row| row.group == group && row.version == version && row.plural == plural)
     }
 
-    /// Whether a group has a built-in kind.
+    /// True if a group has a built-in kind.
     pub fn has_builtin_group(&self, group: &str) -> bool {
         self.built_in.iter().any(|row| row.group == group)
     }
@@ -63,7 +63,7 @@ impl Kinds {
         self.iter().find(|row| row.group == group && row.kind == kind)
     }
 
-    /// Whether a kind is served, maybe by another row than before. Only a custom kind can cease to
+    /// True if a kind is served, maybe by another row than before. Only a custom kind can cease to
     /// be.
     pub fn serves(&self, kind: &Kind) -> bool {
         let names = |kind: &Kind| (kind.group, kind.version, kind.plural);

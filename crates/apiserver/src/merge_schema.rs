@@ -1,5 +1,5 @@
-//! What merging needs to know of types: which values are one field, and what identifies the
-//! elements of lists. It is read from the table of the built-in types and from the schemas of
+//! The parts of types that merging needs: which values are one field, and what identifies the
+//! elements of lists. They are read from the table of the built-in types and from the schemas of
 //! custom kinds, as upstream's `schemaconv` reads their OpenAPI schemas.
 
 mod element;
@@ -29,9 +29,9 @@ pub(crate) enum Type<'s> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Custom<'s> {
     schema: &'s Schema,
-    /// Whether a schema around this one preserves unknown fields.
+    /// True if a schema around this one preserves unknown fields.
     preserves: bool,
-    /// Whether this is the object itself, which has metadata.
+    /// True if this is the object itself, which has metadata.
     is_root: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct MapType<'s> {
     fields: Fields<'s>,
     /// The type of other fields; `None` if there are none.
     elements: Option<Type<'s>>,
-    /// Whether the map is one field.
+    /// True if the map is one field.
     pub atomic: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct ListType<'s> {
     relation: ListRelation<'s>,
 }
 
-/// What identifies the elements of a list.
+/// The identity of the elements of a list.
 #[derive(Clone, Copy, Debug)]
 enum ListRelation<'s> {
     /// Nothing: the list is one field.

@@ -106,9 +106,9 @@ pub struct OwnerReference<'a> {
     pub name: &'a str,
     /// The UID of the owner.
     pub uid: &'a str,
-    /// Whether the owner is the managing controller.
+    /// True if the owner is the managing controller.
     pub controller: bool,
-    /// Whether the reference blocks the foreground deletion of the owner.
+    /// True if the reference blocks the foreground deletion of the owner.
     pub block_owner_deletion: bool,
 }
 
@@ -244,7 +244,7 @@ impl Object {
         serde_json::from_slice(&text).expect("it was serialized from a valid tree")
     }
 
-    /// Whether the tree is in memory.
+    /// True if the tree is in memory.
     #[inline]
     pub fn has_tree(&self) -> bool {
         self.value.get().is_some()
@@ -308,7 +308,7 @@ impl Object {
         Some(&labels[index].1)
     }
 
-    /// Whether another object has the same labels.
+    /// True if another object has the same labels.
     pub fn has_labels_of(&self, other: &Self) -> bool {
         self.metadata.labels == other.metadata.labels
     }
@@ -329,7 +329,7 @@ impl Object {
         self.metadata.deletion_timestamp.as_deref()
     }
 
-    /// Whether the object is being deleted.
+    /// True if the object is being deleted.
     #[inline]
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp().is_some()

@@ -86,7 +86,7 @@ pub type Fields = IndexMap<&'static str, Field, FxBuildHasher>;
 pub struct Struct {
     /// The group, the version and the name of the Go type: `core.v1.PodSpec`.
     name: &'static str,
-    /// Whether server-side apply takes the struct for one field.
+    /// True if server-side apply takes the struct for one field.
     pub is_atomic: bool,
     /// The fields in JSON, ordered by name, those of embedded structs included.
     fields: Fields,
@@ -102,7 +102,7 @@ pub struct Field {
     /// Its type.
     pub shape: Shape,
     encoded: EncodeRule,
-    /// Whether an absent value is null even if Go always writes the field.
+    /// True if an absent value is null even if Go always writes the field.
     is_pointer: bool,
     /// How strategic merge patches treat it.
     pub merge: MergeStrategy,
@@ -117,9 +117,9 @@ pub struct Field {
 pub struct WireField {
     /// Its name in JSON.
     pub name: Option<&'static str>,
-    /// Whether JSON lacks an empty value, which protobuf does not distinguish from an absent one.
+    /// True if JSON lacks an empty value, which protobuf does not distinguish from an absent one.
     pub omits_empty: bool,
-    /// Whether protobuf lacks an absent value, which otherwise is written as the empty one.
+    /// True if protobuf lacks an absent value, which otherwise is written as the empty one.
     pub is_pointer: bool,
     /// Its type.
     pub shape: Shape,
@@ -188,7 +188,7 @@ impl StructId {
         STRUCTS.rows.binary_search_by(|known| known.name.cmp(name)).ok().map(Self)
     }
 
-    /// Whether the struct is a list in JSON.
+    /// True if the struct is a list in JSON.
     pub fn is_extra_value(self) -> bool {
         STRUCTS.rows[self.0].name.ends_with(".ExtraValue")
     }

@@ -27,14 +27,14 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether an object of a kind matches.
+    /// True if an object of a kind matches.
     pub fn matches(&self, kind: &Kind, object: &Object) -> bool {
         self.namespace.as_deref().is_none_or(|namespace| namespace == object.namespace())
             && self.labels.matches(|key| object.label(key))
             && self.fields.matches(kind, object)
     }
 
-    /// Whether the selection depends on labels or fields.
+    /// True if the selection depends on labels or fields.
     pub fn selects(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }

@@ -132,7 +132,7 @@ impl Store {
         self.table(kind).find(&table::key(namespace, name))
     }
 
-    /// Whether this is the newest version of a stored object.
+    /// True if this is the newest version of a stored object.
     pub fn is_newest(&self, kind: &'static Kind, object: &Object) -> bool {
         let found = self.find(kind, object.namespace(), object.name());
         found.is_some_and(|found| found.resource_version() == object.resource_version())
@@ -223,7 +223,7 @@ impl Store {
         Ok(form::served_changes(kind, changes))
     }
 
-    /// Whether a kind has changes after a resourceVersion, even if the log no longer contains them.
+    /// True if a kind has changes after a resourceVersion, even if the log no longer contains them.
     pub fn has_changes_since(&self, kind: &'static Kind, resource_version: u64) -> bool {
         self.table(kind).log.newest() > resource_version
     }

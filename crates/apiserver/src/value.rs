@@ -48,7 +48,7 @@ pub fn map<'a>(object: &'a Value, path: &str) -> Option<&'a Map> {
     at(object, path).and_then(Value::as_object)
 }
 
-/// Whether there is a value other than null at `path`.
+/// True if there is a value other than null at `path`.
 #[inline]
 pub fn is_set(object: &Value, path: &str) -> bool {
     at(object, path).is_some_and(|value| !value.is_null())

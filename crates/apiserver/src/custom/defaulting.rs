@@ -4,7 +4,7 @@ use crate::json::{SmolStr, Value};
 
 use super::schema::Schema;
 
-/// Whether a value lacks a default.
+/// True if a value lacks a default.
 pub(super) fn is_incomplete(schema: &Schema, value: &Value) -> bool {
     if !schema.has_defaults() {
         return false;

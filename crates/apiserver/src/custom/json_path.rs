@@ -65,7 +65,7 @@ fn find<'a>(steps: &[Step], value: &'a Value, visits_left: &mut usize) -> Option
     }
 }
 
-/// Whether a step from a list or a map leads to an element of it.
+/// True if a step from a list or a map leads to an element of it.
 fn selects(step: &Step, element: &Value, visits_left: &mut usize) -> bool {
     match step {
         Step::Field(_) | Step::Index(_) | Step::All => true,

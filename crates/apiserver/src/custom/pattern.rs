@@ -112,7 +112,7 @@ impl CompiledPattern {
         text.len().saturating_mul(size) / MACHINE_BYTES_PER_STEP
     }
 
-    /// Whether it matches a part of a text.
+    /// True if it matches a part of a text.
     pub(crate) fn matches(&self, text: &str) -> bool {
         let input = Input::new(text).earliest(true);
         let searched = self.automaton.as_ref().and_then(|it| it.try_search_fwd(&input).ok());
@@ -143,7 +143,7 @@ fn rewritten(text: &str) -> String {
     out
 }
 
-/// What follows a backslash.
+/// Translates what follows a backslash.
 fn escape(rest: &mut Peekable<Chars<'_>>, in_class: bool, out: &mut String) {
     let Some(character) = rest.next() else { return out.push('\\') };
     let (class, is_negated) = match character {
@@ -164,7 +164,7 @@ fn escape(rest: &mut Peekable<Chars<'_>>, in_class: bool, out: &mut String) {
     }
 }
 
-/// What follows an opening bracket, up to the one that closes the class.
+/// Translates what follows an opening bracket, up to the one that closes the class.
 fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     out.push('[');
     if rest.next_if_eq(&'^').is_some() {

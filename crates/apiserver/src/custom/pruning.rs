@@ -10,7 +10,7 @@ pub(super) fn prune(schema: &Schema, object: &mut Value, removed: &mut dyn FnMut
     Walk { path: String::new(), removed }.value(Some(schema), object, true);
 }
 
-/// Whether a value, which is a part of an object, has only fields that the schema has.
+/// True if a value, which is a part of an object, has only fields that the schema has.
 pub(crate) fn is_pruned(schema: &Schema, value: &Value) -> bool {
     let mut is_pruned = true;
     let removed = &mut |_: &str| is_pruned = false;

@@ -38,9 +38,9 @@ pub(crate) struct Schema {
     pub is_atomic_map: bool,
     /// `x-kubernetes-validations`.
     pub rules: Vec<Rule>,
-    /// Whether the schema or one in it has rules.
+    /// True if the schema or one in it has rules.
     has_rules: bool,
-    /// Whether the schema or one in it has a default.
+    /// True if the schema or one in it has a default.
     has_defaults: bool,
     /// The keywords that only validation reads.
     pub checks: Checks,
@@ -89,7 +89,7 @@ pub(crate) enum ListType {
     Map,
 }
 
-/// What the value must be, besides its type.
+/// Constraints on the value, besides its type.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     /// `format`.
@@ -175,12 +175,12 @@ impl Schema {
         schema
     }
 
-    /// Whether the schema or one in it has rules.
+    /// True if the schema or one in it has rules.
     pub(crate) fn has_rules(&self) -> bool {
         self.has_rules
     }
 
-    /// Whether the schema or one in it has a default.
+    /// True if the schema or one in it has a default.
     pub(crate) fn has_defaults(&self) -> bool {
         self.has_defaults
     }

@@ -55,10 +55,10 @@ pub struct InjectedError {
     /// The value of the header `Retry-After` and of `details.retryAfterSeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
-    /// Whether the body is plain text instead of a `Status`, as from a proxy.
+    /// True if the body is plain text instead of a `Status`, as from a proxy.
     #[serde(default, skip_serializing_if = "is_false")]
     pub plain_text: bool,
-    /// Whether the write takes effect before the error.
+    /// True if the write takes effect before the error.
     #[serde(default, skip_serializing_if = "is_false")]
     pub after_commit: bool,
 }
@@ -67,7 +67,7 @@ pub struct InjectedError {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LoseAnswer {
-    /// Whether the write takes effect before its response is lost.
+    /// True if the write takes effect before its response is lost.
     #[serde(default, skip_serializing_if = "is_false")]
     pub after_commit: bool,
 }
@@ -151,7 +151,7 @@ pub struct Restart {
     /// The time after that for which every request gets 403.
     #[serde(default)]
     pub forbidden: Duration,
-    /// Whether the matched write takes effect before the restart.
+    /// True if the matched write takes effect before the restart.
     #[serde(default, skip_serializing_if = "is_false")]
     pub after_commit: bool,
 }
@@ -180,7 +180,7 @@ impl Fault {
         }
     }
 
-    /// Whether the fault applies to requests with this verb. A rule without verbs matches all of
+    /// True if the fault applies to requests with this verb. A rule without verbs matches all of
     /// these.
     pub fn can_happen_to(&self, verb: &str, is_watchlist: bool) -> bool {
         let is_write = matches!(

@@ -31,7 +31,8 @@ pub struct Match {
     /// Values of the header `User-Agent`: `kubectl/*`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_agents: Vec<String>,
-    /// Whether a list request continues from an earlier page (`continue=…`).
+    /// True if a list request must continue from an earlier page (`continue=…`), false if it must
+    /// not.
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub continues: Option<bool>,
 }
@@ -41,9 +42,9 @@ pub struct Match {
 pub struct RequestInfo<'a> {
     /// The verb of RBAC.
     pub verb: &'a str,
-    /// Whether it is a watch with `sendInitialEvents=true`.
+    /// True if it is a watch with `sendInitialEvents=true`.
     pub is_watchlist: bool,
-    /// Whether it is a list with a continue token.
+    /// True if it is a list with a continue token.
     pub continues: bool,
     /// Empty for a path that names no resource.
     pub resource: &'a str,
@@ -78,7 +79,7 @@ pub(super) const VERBS: [&str; 12] = [
 ];
 
 impl Match {
-    /// Whether the rule matches a request.
+    /// True if the rule matches a request.
     pub fn matches(&self, request: &RequestInfo<'_>) -> bool {
         self.has_verb(request)
             && self.has_target(request)

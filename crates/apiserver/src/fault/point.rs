@@ -43,7 +43,7 @@ impl Progress {
         Self { point, bytes: 0, objects: 0 }
     }
 
-    /// Whether the point is reached already.
+    /// True if the point is reached already.
     pub fn is_reached(&self) -> bool {
         let Point { bytes, objects, time } = self.point;
         let nothing = bytes.is_none() && objects.is_none() && time.is_none();

@@ -101,7 +101,7 @@ impl RuleTable {
         Self { entries: Vec::new(), forbidden_until: None, rng }
     }
 
-    /// Whether no request can fail: there are no rules, and no restart is in progress.
+    /// True if no request can fail: there are no rules, and no restart is in progress.
     pub fn is_idle(&self, now: Timestamp) -> bool {
         self.entries.is_empty() && self.forbidden_until.is_none_or(|until| until <= now)
     }

@@ -87,7 +87,7 @@ impl ApiServer {
         Self { reached: Some(reached) }
     }
 
-    /// What the server's cache has seen.
+    /// The state of the store that the server's cache has reached.
     pub(crate) fn cache(&self, store: &Store) -> WatchCache {
         let reached = self.reached.as_ref().map(|reached| *reached.borrow());
         WatchCache::at(reached.unwrap_or_else(|| store.resource_version()))

@@ -1,4 +1,4 @@
-//! What a server serves.
+//! The cluster that a server serves.
 
 use std::any::Any;
 

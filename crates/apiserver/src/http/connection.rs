@@ -54,7 +54,7 @@ impl Connection {
         Self { number, shared: Arc::new(shared) }
     }
 
-    /// Whether it is open, and no request on it had valid credentials.
+    /// True if it is open, and no request on it had valid credentials.
     pub(crate) fn may_be_closed(&self) -> bool {
         self.shared.owner.get().is_none() && *self.shared.state.borrow() != ConnectionState::Closed
     }

@@ -33,7 +33,7 @@ pub(crate) fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
     Ok(Decoded { value, duplicates: found.duplicates })
 }
 
-/// Whether a value nests deeper than a number of levels.
+/// True if a value nests deeper than a number of levels.
 fn nests_deeper(value: &Value, levels: usize) -> bool {
     let inner = |value| match levels.checked_sub(1) {
         Some(levels) => nests_deeper(value, levels),
@@ -46,7 +46,7 @@ fn nests_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// What the JSON decoder found so far.
+/// The findings of the JSON decoder so far.
 #[derive(Default)]
 struct Found {
     /// The number of values.

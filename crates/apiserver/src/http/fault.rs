@@ -31,7 +31,7 @@ const LATE_WRITES_MAX: usize = 1_000;
 /// The rules in force.
 pub(crate) struct Faults {
     table: Mutex<RuleTable>,
-    /// Whether the table can match anything. Without rules, a request costs one atomic load.
+    /// True if the table can match anything. Without rules, a request costs one atomic load.
     may_fire: AtomicBool,
     outage: watch::Sender<Option<Instant>>,
     late_writes: Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! What the server lets clients use.
+//! Limits on what clients use of the server.
 
 use std::time::Duration;
 

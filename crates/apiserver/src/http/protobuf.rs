@@ -144,7 +144,7 @@ fn add(
     Ok(())
 }
 
-/// Whether Go's encoder omits the value. It never omits a struct.
+/// True if Go's encoder omits the value. It never omits a struct.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -23,13 +23,13 @@ pub(crate) struct Parameters {
     pub field_validation: String,
     /// Empty if the request names none.
     pub field_manager: String,
-    /// Whether an apply takes fields from other managers.
+    /// True if an apply takes fields from other managers.
     pub force: Option<bool>,
     pub grace_period_seconds: Option<i64>,
     pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
     pub include_object: IncludeObject,
-    /// Whether a health check has the parameter `verbose`, with any value.
+    /// True if a health check has the parameter `verbose`, with any value.
     pub verbose: bool,
 }
 

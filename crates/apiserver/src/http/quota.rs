@@ -1,5 +1,5 @@
-//! What each client uses of the server at a time, and the limits on it. A client is a user: two
-//! programs with the same token share one quota.
+//! The resources of the server that each client uses at a time, and the limits on it. A client is a
+//! user: two programs with the same token share one quota.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::limits::{Limits, Share};
 use super::respond::too_many_requests;
 use crate::status::Status;
 
-/// What is limited.
+/// A resource of the server that is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Connections,

@@ -70,7 +70,7 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
     }
 }
 
-/// Whether a table includes its column definitions: a watch sends them with the first event only.
+/// The column definitions of a table: a watch sends them with the first event only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnHeaders {
     Included,

@@ -118,7 +118,7 @@ struct Acceptor {
     slots: Arc<Semaphore>,
     unowned: Unowned,
     numbers: RangeFrom<usize>,
-    /// Whether the last connection could not be accepted.
+    /// True if the last connection could not be accepted.
     is_failing: bool,
 }
 

@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    /// Whether a request can take more than a few milliseconds: it has a large body, it is about
+    /// True if a request can take more than a few milliseconds: it has a large body, it is about
     /// many objects, or it writes what is validated by a schema that a client has sent.
     pub(crate) fn takes_long(&self, request: &AuthorizedCall) -> bool {
         /// Maximum size in bytes of the body of a short request.

@@ -9,7 +9,7 @@ thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread ends only a request, which is answered with 500. A program that
+/// True if a panic of this thread ends only a request, which is answered with 500. A program that
 /// reports panics should leave out their messages then: they may quote the request.
 pub fn is_request() -> bool {
     IS_CAUGHT.get()

@@ -157,11 +157,11 @@ struct NewChanges {
     changes: Vec<Arc<Change>>,
     /// The resourceVersion up to which these are all.
     reached: u64,
-    /// Whether the kind is still served.
+    /// True if the kind is still served.
     is_served: bool,
 }
 
-/// What the bookmark that ends the initial events waits for.
+/// The conditions on which the bookmark that ends the initial events is sent.
 struct InitialBookmark {
     /// The time before which it is not sent, until that has passed.
     not_before: Option<Instant>,

@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 
 use super::{Map, Value};
 
-/// What a literal can contain.
+/// A value that a literal can contain.
 pub trait ToValue {
     /// The value.
     fn to_value(&self) -> Value;

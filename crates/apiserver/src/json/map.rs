@@ -63,7 +63,7 @@ impl Map {
         Self::default()
     }
 
-    /// Whether both have the same memory.
+    /// True if both have the same memory.
     #[inline]
     pub(super) fn is_shared_with(&self, other: &Self) -> bool {
         self.0.is_same(&other.0)
@@ -83,7 +83,7 @@ impl Map {
         }
     }
 
-    /// Whether there are no fields.
+    /// True if there are no fields.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -113,7 +113,7 @@ impl Map {
         }
     }
 
-    /// Whether there is a field.
+    /// True if there is a field.
     #[inline]
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()

@@ -24,7 +24,7 @@ impl<T> Shared<T> {
         &self.0.content
     }
 
-    /// Whether both have the same memory.
+    /// True if both have the same memory.
     #[inline]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

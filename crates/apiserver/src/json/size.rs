@@ -17,7 +17,7 @@ impl Value {
     /// The sizes of the value, without making its text. They are determined once for what copies
     /// share.
     pub fn size(&self) -> Size {
-        /// What an array or an object needs besides its items.
+        /// The bytes that an array or an object needs besides its items.
         const CONTENT_BYTES: usize = 96;
         let tree = size_of::<Self>();
         let scalar = |json: usize| Size { json, tree, depth: 1 };

@@ -46,9 +46,9 @@ pub enum Cell {
     Selector,
     /// A field of each element of a list, or the elements themselves; a text if there are none.
     Joined(&'static str, &'static str, &'static str),
-    /// What depends on several fields.
+    /// A value that depends on several fields.
     Of(fn(&Value) -> Value),
-    /// What depends on the time as well.
+    /// A value that depends on the time as well.
     At(fn(&Value, Timestamp) -> Value),
 }
 

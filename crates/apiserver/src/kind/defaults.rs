@@ -22,7 +22,7 @@ pub struct Defaults {
     /// The defaults that depend on other fields. The second argument is the object before the
     /// change, or null: what an object shares with it has its defaults.
     pub more: fn(&mut Fields, &Value),
-    /// Whether the schema knows the fields that Go's encoder always writes. Else they are listed
+    /// True if the schema knows the fields that Go's encoder always writes. Else they are listed
     /// here.
     pub completed_by_schema: bool,
 }

@@ -36,7 +36,7 @@ pub struct Rules {
     pub immutable: &'static [&'static str],
     /// Fields that are checked by a function, such as pod templates.
     pub each: &'static [(&'static str, Check)],
-    /// What depends on several fields.
+    /// A check that reads several fields.
     pub more: Check,
     /// Validates a new object; [`on_create`] unless upstream has an order of its own.
     pub on_create: fn(&Kind, &Field, &mut Causes),
@@ -108,7 +108,7 @@ pub fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) 
     }
 }
 
-/// Whether Go's zero value is all that a field has.
+/// True if Go's zero value is all that a field has.
 fn is_unset(field: &Field) -> bool {
     match field.value() {
         Value::Null => true,

@@ -27,7 +27,7 @@ pub struct Strategy {
     pub to_served: fn(Value) -> Value,
     /// Makes the stored form of a served object, if the kind is stored as another one.
     pub to_stored: fn(Value) -> Value,
-    /// What only a new object says before its defaults are set, for `after_uid`.
+    /// A fact about a new object that its defaults would hide, for `after_uid`.
     pub before_defaults: fn(&Value) -> bool,
     /// Sets what depends on the UID of a new object. The last argument is the result of
     /// `before_defaults`.
@@ -42,17 +42,17 @@ pub struct Strategy {
     pub grace_seconds: fn(&Value, Option<i64>) -> Result<i64, String>,
     /// Marks an object whose deletion has to wait, besides its metadata.
     pub mark_deleted: fn(&mut Value),
-    /// Whether `spec.finalizers` keep the object, too.
+    /// True if `spec.finalizers` keep the object, too.
     pub has_spec_finalizers: bool,
     /// The directory of the objects in etcd, if it is not their plural name.
     pub directory: Option<&'static str>,
-    /// Whether a PUT of an absent object creates it, as upstream allows for a few kinds.
+    /// True if a PUT of an absent object creates it, as upstream allows for a few kinds.
     pub is_created_by_update: bool,
-    /// Whether a PUT without a resourceVersion is refused.
+    /// True if a PUT without a resourceVersion is refused.
     pub needs_resource_version: bool,
-    /// Whether the response to a completed deletion is the object instead of a Status.
+    /// True if the response to a completed deletion is the object instead of a Status.
     pub returns_deleted_object: bool,
-    /// Whether the objects are stored as JSON, which has empty lists, and not as protobuf.
+    /// True if the objects are stored as JSON, which has empty lists, and not as protobuf.
     pub is_stored_as_json: bool,
 }
 
@@ -79,11 +79,11 @@ pub struct Resize {
 /// The status of a new object.
 #[derive(Clone, Copy)]
 pub enum InitialStatus {
-    /// What the request has: a kubelet creates its node with a status.
+    /// The status in the request: a kubelet creates its node with one.
     Given,
     /// Its defaults.
     Defaults,
-    /// What a function makes of the object.
+    /// The status that a function makes of the object.
     Of(fn(&Value) -> Value),
 }
 

@@ -185,7 +185,8 @@ fn text_of<'a>(field: &Field<'a>, name: &str) -> &'a str {
     field.value().get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What all versions have in common. Upstream reports it as fields of the definition itself.
+/// The properties that all versions have in common. Upstream reports them as fields of the
+/// definition itself.
 struct Shared {
     schema: bool,
     subresources: bool,

@@ -34,7 +34,7 @@ impl Comparison {
         }
     }
 
-    /// What a write with this difference does to the owners of fields.
+    /// The changes that a write with this difference makes to the owners of fields.
     pub(crate) fn into_changes(self) -> Changes {
         Changes { written: self.modified.union(self.added), removed: self.removed }
     }
@@ -64,7 +64,7 @@ pub(crate) fn compare(of: Type<'_>, before: &Value, after: &Value) -> Comparison
     comparison
 }
 
-/// What happened to a field.
+/// The change of a field.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Removed,
@@ -72,7 +72,7 @@ enum Change {
     Added,
 }
 
-/// Whether the walk ended at a value, or went on to what is below it.
+/// A visited value: one at which the walk ended, or one with others below it.
 enum Visited {
     Leaf(Option<Change>),
     Inner,

@@ -13,7 +13,7 @@ use crate::json::Value;
 /// their stored form.
 pub type Managers = BTreeMap<ManagerId, Manager>;
 
-/// What identifies an entry. Two entries with different values are different managers.
+/// The identity of an entry. Two entries with different values are different managers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ManagerId {
     pub name: Box<str>,
@@ -87,7 +87,7 @@ pub fn decode(entries: &Value) -> Option<Managers> {
     entries.as_array()?.iter().map(decode_entry).collect()
 }
 
-/// Whether a client asks to forget all managers: by an empty list or one empty entry.
+/// True if a client asks to forget all managers: by an empty list or one empty entry.
 pub(crate) fn is_reset(entries: &Value) -> bool {
     let is_empty = |entry: &Value| {
         let fields = entry.as_object();

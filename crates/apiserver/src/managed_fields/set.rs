@@ -88,12 +88,12 @@ impl Set {
         }
     }
 
-    /// Whether the set contains no path.
+    /// True if the set contains no path.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.iter().all(|(_, set)| set.is_empty())
     }
 
-    /// Whether a path is in the set.
+    /// True if a path is in the set.
     #[cfg(test)]
     pub(crate) fn contains(&self, path: &[PathElement]) -> bool {
         match path {
@@ -103,7 +103,7 @@ impl Set {
         }
     }
 
-    /// Whether a path of one step is in the set.
+    /// True if a path of one step is in the set.
     pub(super) fn has_member(&self, element: &PathElement) -> bool {
         self.members.binary_search(element).is_ok()
     }

@@ -52,7 +52,7 @@ struct Writer {
 }
 
 impl ManagedFields {
-    /// Whether there are no entries.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -80,7 +80,7 @@ impl ManagedFields {
         self.entries().iter().map(Entry::decode).collect()
     }
 
-    /// Whether the entries differ in their times at most.
+    /// True if the entries differ in their times at most.
     pub(crate) fn is_same_but_for_times(&self, other: &Self) -> bool {
         let (one, other) = (self.entries(), other.entries());
         let is_same = |(one, other): (&Entry, &Entry)| {

@@ -15,13 +15,13 @@ use crate::json::Value;
 use crate::merge_schema::{PathElement, Type};
 use crate::status::{Details, Reason, Status, StatusCause};
 
-/// What ownership depends on, apart from the objects.
+/// The inputs of ownership, apart from the objects.
 pub(crate) struct Writing<'a> {
     /// The type of the object.
     pub root: Type<'a>,
     /// The version in which the object is written.
     pub api_version: &'a str,
-    /// Whether the object is served in a version.
+    /// True if the object is served in a version.
     pub serves: &'a dyn Fn(&str) -> bool,
     /// Empty for the main resource.
     pub subresource: &'a str,
@@ -64,7 +64,7 @@ pub(crate) fn update(
     managers
 }
 
-/// What a write changes, as far as its endpoint may.
+/// The changes that a write makes, as far as its endpoint may.
 pub(super) fn changes(writing: &Writing<'_>, live: &Value, new: &Value) -> Changes {
     let comparison = compare(writing.root, live, new).without(&writing.ignored);
     let Changes { written, removed } = comparison.into_changes();
@@ -79,7 +79,7 @@ impl Writing<'_> {
     }
 }
 
-/// What the other managers own of the written fields.
+/// The written fields that other managers own.
 pub(super) fn conflicts(
     writing: &Writing<'_>,
     managers: &Managers,

@@ -1,4 +1,4 @@
-//! Whether a value has the form of its type, in upstream's words.
+//! The check that a value has the form of its type, in upstream's words.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::merge_schema::{Form, ListType, MapType, PathElement, ScalarType, Type
 use crate::patch::go_text;
 use crate::value::go_type;
 
-/// What is wrong with a value, with the path of each finding.
+/// The errors in a value, each with its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! What `kubectl apply` sends: the object with itself as an annotation, and for an object that
+//! The requests of `kubectl apply`: the object with itself as an annotation, and for an object that
 //! exists a patch.
 
 use super::PatchType;

@@ -150,7 +150,7 @@ fn absolute_pointer(document: &Document, pointer: &str, places_behind: usize) ->
     absolute
 }
 
-/// Whether the operation tests for null at a path that does not exist, which succeeds.
+/// True if the operation tests for null at a path that does not exist, which succeeds.
 fn tests_for_absence(operation: &PatchOperation, error: &PatchErrorKind) -> bool {
     match operation {
         PatchOperation::Test(test) => {

@@ -28,7 +28,7 @@ pub struct Draft {
     /// `metadata.managedFields` of the request.
     sent_managed_fields: Value,
     managed_fields: ManagedFields,
-    /// What the strategy of the kind said before the defaults were set.
+    /// The result of the strategy's `before_defaults`.
     before_defaults: bool,
 }
 

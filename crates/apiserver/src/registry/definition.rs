@@ -108,7 +108,7 @@ fn approve(definition: &mut Value, now: Timestamp) {
     set(&mut definition["status"], name, is_approved, (reason, &message), now);
 }
 
-/// Whether a definition has names that were not accepted yet.
+/// True if a definition has names that were not accepted yet.
 fn has_other_names(definition: &Value) -> bool {
     definition["spec"]["names"] != definition["status"]["acceptedNames"]
 }

@@ -22,9 +22,9 @@ use crate::status::{Reason, Status};
 pub struct Apply {
     /// The applied object.
     pub object: Value,
-    /// What is applied to.
+    /// The endpoint that is applied to.
     pub endpoint: Endpoint,
-    /// Whether to take fields from other managers.
+    /// True if to take fields from other managers.
     pub force: bool,
     /// `None` unless the request asks for strict field validation; then the findings in the text of
     /// the object, such as duplicate fields.

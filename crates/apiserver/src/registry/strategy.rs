@@ -74,7 +74,7 @@ pub(super) fn unchanged_fields(
     }
 }
 
-/// Whether a change counts: any of the fields but metadata and status.
+/// True if a change counts: any of the fields but metadata and status.
 fn is_new_generation(kind: &Kind, object: &Value, current: &Value) -> bool {
     let has_status = kind.has_status();
     let is_counted =

@@ -24,7 +24,7 @@ pub struct Patch {
     pub patch_type: PatchType,
     /// The patch document.
     pub body: Value,
-    /// What the request is for.
+    /// The endpoint of the request.
     pub endpoint: Endpoint,
     /// `None` unless the request asks for strict field validation; then the findings in the text
     /// of the patch, such as duplicate fields. Strict validation refuses these and unknown fields.
@@ -299,7 +299,7 @@ impl Registry {
         Ok(written)
     }
 
-    /// Whether the object is still the one that the change was made for.
+    /// True if the object is still the one that the change was made for.
     pub fn is_current(&self, change: &Replacement) -> bool {
         self.store.is_newest(change.kind, &change.stored)
     }
@@ -346,7 +346,7 @@ pub fn check_target(
     metadata::check_namespace(object, kind, namespace)
 }
 
-/// Whether a patch can read or write `metadata.managedFields`.
+/// True if a patch can read or write `metadata.managedFields`.
 fn mentions_managed_fields(patch: &Patch) -> bool {
     let is_above = |path: &Value| {
         let path = path.as_str().unwrap_or_default();

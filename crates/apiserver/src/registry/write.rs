@@ -84,7 +84,7 @@ impl Registry {
     }
 }
 
-/// Whether an object is being deleted, and neither a grace period nor a finalizer keeps it.
+/// True if an object is being deleted, and neither a grace period nor a finalizer keeps it.
 fn is_deletion_complete(kind: &Kind, object: &Value) -> bool {
     let metadata = &object["metadata"];
     !text(metadata, &["deletionTimestamp"]).is_empty()
@@ -92,7 +92,7 @@ fn is_deletion_complete(kind: &Kind, object: &Value) -> bool {
         && !has_finalizers(kind, object)
 }
 
-/// Whether a finalizer keeps the object. A namespace also has finalizers in its spec, which
+/// True if a finalizer keeps the object. A namespace also has finalizers in its spec, which
 /// protect its content.
 pub(super) fn has_finalizers(kind: &Kind, object: &Value) -> bool {
     let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);

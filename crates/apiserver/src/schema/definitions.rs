@@ -6,7 +6,8 @@ use flate2::read::GzDecoder;
 
 use crate::json::Map;
 
-/// What `cargo xtask kubernetes` makes of upstream's types; their descriptions are upstream's text.
+/// The definitions that `cargo xtask kubernetes` makes of upstream's types; their descriptions are
+/// upstream's text.
 const DEFINITIONS: &[u8] = include_bytes!("definitions.json.gz");
 
 /// All definitions by name. References have the form `#/definitions/NAME`.

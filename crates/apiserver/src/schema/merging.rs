@@ -33,7 +33,7 @@ pub enum Topology {
 }
 
 impl MergeStrategy {
-    /// Whether lists are merged.
+    /// True if lists are merged.
     pub(crate) fn merges_lists(self) -> bool {
         match self {
             Self::Plain | Self::Replace | Self::RetainKeys => false,

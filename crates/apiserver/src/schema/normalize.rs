@@ -103,12 +103,12 @@ impl Shape {
         }
     }
 
-    /// Whether Go writes null for an absent value.
+    /// True if Go writes null for an absent value.
     fn is_nil_able(&self) -> bool {
         matches!(self, Self::List(_) | Self::Map(_) | Self::Any | Self::Bytes)
     }
 
-    /// What Go writes for a field that is not set.
+    /// The value that Go writes for a field that is not set.
     pub(super) fn zero(&self) -> Value {
         match self {
             Self::Struct(_) => Value::Object(Map::new()),

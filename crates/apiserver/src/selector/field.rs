@@ -58,7 +58,7 @@ impl FieldSelector {
         self.terms.len()
     }
 
-    /// Whether the selector matches everything.
+    /// True if the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
@@ -93,7 +93,7 @@ impl FieldSelector {
         Ok(())
     }
 
-    /// Whether an object of a kind matches.
+    /// True if an object of a kind matches.
     pub fn matches(&self, kind: &Kind, object: &Object) -> bool {
         let mut terms = self.terms.iter();
         terms.all(|term| (field(kind, object, &term.field) == term.value) != term.negated)

@@ -69,12 +69,12 @@ impl LabelSelector {
         self.requirements.len()
     }
 
-    /// Whether the selector matches everything.
+    /// True if the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether labels match; `label` returns the value of a key.
+    /// True if labels match; `label` returns the value of a key.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()

@@ -126,7 +126,7 @@ impl ChangeLog {
         Ok(self.changes.range(start..))
     }
 
-    /// Whether there is a change up to and including `resource_version`.
+    /// True if there is a change up to and including `resource_version`.
     pub(super) fn reaches_back_to(&self, resource_version: u64) -> bool {
         self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
     }

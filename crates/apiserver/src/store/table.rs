@@ -50,7 +50,7 @@ impl Table {
         self.kind
     }
 
-    /// Whether the table has the objects of this kind, in any version.
+    /// True if the table has the objects of this kind, in any version.
     pub(super) fn stores(&self, kind: &'static Kind) -> bool {
         let stored = kind.storage();
         self.kind.kind == stored.kind && self.kind.group == stored.group

@@ -21,7 +21,8 @@ pub(super) fn on_create(kind: &Kind, custom: &CustomType, object: &Field, causes
     rules::check(&custom.schema, object.value(), None, causes);
 }
 
-/// What an update does not change may stay invalid, as upstream (`CRDValidationRatcheting`).
+/// Validates an update. A value that it does not change may stay invalid, as upstream
+/// (`CRDValidationRatcheting`).
 pub(super) fn on_update(custom: &CustomType, object: &Field, old: &Field, causes: &mut Causes) {
     metadata::on_update(object, old, causes);
     check(custom, object, Some(old.value()), causes);

@@ -33,7 +33,7 @@ pub(crate) struct Rule {
     pub reason: Box<str>,
     /// The field below the value that is wrong; empty for the value itself.
     pub field_path: Box<str>,
-    /// Whether `oldSelf` is an optional, so that the rule is checked for new values as well.
+    /// True if `oldSelf` is an optional, so that the rule is checked for new values as well.
     optional_old_self: bool,
     compiled: OnceLock<Option<Compiled>>,
 }
@@ -43,9 +43,9 @@ pub(crate) struct Rule {
 pub(crate) struct Compiled {
     program: IdedExpr,
     message: Option<IdedExpr>,
-    /// Whether the rule compares with the value before.
+    /// True if the rule compares with the value before.
     pub uses_old_self: bool,
-    /// What an evaluation costs at most, by the limits of the schema.
+    /// Maximum cost of an evaluation, by the limits of the schema.
     pub cost: u64,
     /// The same for the expression of the message.
     pub message_cost: Option<u64>,
@@ -60,7 +60,7 @@ pub(crate) enum CompileError {
     NotSupported,
 }
 
-/// What a rule says of a value.
+/// The verdict of a rule on a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The value obeys it.
@@ -73,7 +73,7 @@ pub(crate) enum Verdict {
     TooExpensive(String),
 }
 
-/// What expressions can use.
+/// The functions that expressions can use.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     for extension in [
@@ -167,7 +167,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule is about a change. Only known once a value was checked.
+    /// True if the rule is about a change. Only known once a value was checked.
     pub(crate) fn uses_old_self(&self) -> bool {
         let compiled = self.compiled.get().and_then(Option::as_ref);
         compiled.is_some_and(|compiled| compiled.uses_old_self)

@@ -118,7 +118,7 @@ impl Faults {
     }
 }
 
-/// Whether the fault looks for objects or lines in the body, which therefore is JSON.
+/// True if the fault looks for objects or lines in the body, which therefore is JSON.
 const fn acts_on_text(fault: &Fault) -> bool {
     match fault {
         Fault::Cut(_)

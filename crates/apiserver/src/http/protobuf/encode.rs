@@ -16,7 +16,7 @@ use crate::managed_fields::ManagedFieldsEntry;
 use crate::object::Object;
 use crate::schema::{Shape, Struct, StructId, WireField};
 
-/// Whether objects of the kind can be encoded.
+/// True if objects of the kind can be encoded.
 pub(crate) fn is_known(kind: &Kind) -> bool {
     kind.custom.is_none() && message_of(&kind.api_version(), kind.kind).is_some()
 }
@@ -280,7 +280,7 @@ mod tests {
     use crate::kind::test_kinds::{NAMESPACE, NODE, POD};
     use crate::managed_fields::ManagedFields;
 
-    /// What a real API server (1.36) answered to the same requests in both encodings.
+    /// The answers of a real API server (1.36) to the same requests in both encodings.
     macro_rules! recorded {
         ($name:literal) => {
             (

@@ -41,7 +41,7 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// Whether the object was created or changed.
+    /// True if the object was created or changed.
     pub(super) fn is_change(&self) -> bool {
         self.before.as_ref().is_none_or(|before| before.value() != self.after.value())
     }
@@ -113,7 +113,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Whether all can be done in one step while others wait. `stored_bytes` is the size of the
+    /// True if all can be done in one step while others wait. `stored_bytes` is the size of the
     /// object before.
     fn is_quick(&self, stored_bytes: usize) -> bool {
         let is_small = self.request.call.body.len() + stored_bytes <= SMALL_BYTES;

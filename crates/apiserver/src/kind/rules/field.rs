@@ -79,12 +79,12 @@ impl<'a> Field<'a> {
         self.value.as_i64().unwrap_or(0)
     }
 
-    /// Whether the value is `true`.
+    /// True if the value is `true`.
     pub fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
     }
 
-    /// Whether the value is there and not null.
+    /// True if the value is there and not null.
     pub fn is_set(&self) -> bool {
         !self.value.is_null()
     }
@@ -98,7 +98,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Whether there are no elements or entries.
+    /// True if there are no elements or entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -199,7 +199,7 @@ impl Steps {
         !self.is_used_up()
     }
 
-    /// Whether no step is left.
+    /// True if no step is left.
     pub(crate) fn is_used_up(self) -> bool {
         self.0 == 0
     }
@@ -213,17 +213,17 @@ pub struct Causes {
     found: Excerpt<Cause>,
     /// The steps that validation may still take.
     pub steps: Steps,
-    /// What all rules of schemas may still cost.
+    /// The cost that all rules of schemas may still have.
     pub(crate) rule_budget: Budget,
 }
 
 impl Causes {
-    /// Whether there is no error.
+    /// True if there is no error.
     pub fn is_empty(&self) -> bool {
         self.found.items.is_empty()
     }
 
-    /// Whether further errors are left out. Then their texts need not be made.
+    /// True if further errors are left out. Then their texts need not be made.
     pub fn is_full(&self) -> bool {
         self.found.is_full()
     }
@@ -246,7 +246,7 @@ impl Causes {
         other.found.items.into_iter().for_each(|cause| self.push(cause));
     }
 
-    /// Whether there is an error with such a reason.
+    /// True if there is an error with such a reason.
     pub fn has_any(&self, is_such: impl Fn(Reason) -> bool) -> bool {
         self.found.items.iter().any(|cause| is_such(cause.reason))
     }
@@ -491,7 +491,7 @@ pub fn go_quote(text: &str) -> String {
     quoted
 }
 
-/// Whether Go escapes a non-ASCII character: control and format characters, and spaces other than
+/// True if Go escapes a non-ASCII character: control and format characters, and spaces other than
 /// U+0020.
 fn is_invisible(character: char) -> bool {
     let code = character as u32;

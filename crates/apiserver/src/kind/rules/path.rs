@@ -16,7 +16,7 @@ pub(crate) enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// Whether this is the object itself.
+    /// True if this is the object itself.
     pub(crate) fn is_root(self) -> bool {
         matches!(self, Self::Start(""))
     }

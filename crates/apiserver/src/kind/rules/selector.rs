@@ -12,7 +12,7 @@ pub fn label_selector(selector: &Field, causes: &mut Causes) {
     }
 }
 
-/// Whether the selector selects everything.
+/// True if the selector selects everything.
 pub fn is_empty(selector: &Field) -> bool {
     selector.child("matchLabels").is_empty() && selector.child("matchExpressions").is_empty()
 }
@@ -51,7 +51,7 @@ pub fn label_key(key: &Field, causes: &mut Causes) {
     causes.text_format(key, key.text(), format::label_key);
 }
 
-/// Whether a valid selector does not match `labels`; an invalid one is reported elsewhere. An
+/// True if a valid selector does not match `labels`; an invalid one is reported elsewhere. An
 /// absent selector matches nothing, an empty one everything.
 pub fn mismatches(selector: &Field, labels: &Field) -> bool {
     if !selector.is_set() {

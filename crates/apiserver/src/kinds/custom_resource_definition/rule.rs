@@ -185,7 +185,7 @@ fn check_old_self(field: &Field, is_used: bool, place: &Place<'_>, causes: &mut 
     }
 }
 
-/// Whether a path leads to a field of a schema: `.a.b`, `.m['k']`.
+/// True if a path leads to a field of a schema: `.a.b`, `.m['k']`.
 fn is_path(schema: &Schema, path: &str) -> bool {
     let mut schema = schema;
     let path = path.replace("['", ".").replace("']", "");

@@ -235,7 +235,7 @@ fn nested_validation(schema: &Field, skips_any_of: bool, level: Level, causes: &
     }
 }
 
-/// What holds below a schema.
+/// Restrictions that a schema puts on those below it.
 #[derive(Clone, Copy)]
 struct Inside {
     /// Why there can be no defaults.

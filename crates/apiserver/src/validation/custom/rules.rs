@@ -38,7 +38,7 @@ pub(super) fn check_default(schema: &Schema, default: &Value, path: &str, causes
     walk.value(schema, false, Path::Start(path), default, &before);
 }
 
-/// What a value replaces.
+/// The value that another one replaces.
 struct Before<'a> {
     old: Option<&'a Value>,
     /// For a value whose old one can't be found: whether one around it is unchanged.
@@ -46,7 +46,7 @@ struct Before<'a> {
 }
 
 struct Walk<'a> {
-    /// Whether a rule took too long, so that no other one is checked.
+    /// True if a rule took too long, so that no other one is checked.
     is_over: bool,
     causes: &'a mut Causes,
 }

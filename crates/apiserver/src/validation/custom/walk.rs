@@ -13,7 +13,7 @@ use crate::kind::rules::{
     BYTES_PER_STEP, Cause, Causes, Path, Reason, SMALL_PER_STEP, Steps, go_json, go_quote, go_value,
 };
 
-/// What making the texts of an error takes besides their length.
+/// The steps that making the texts of an error takes besides their length.
 const FINDING_STEPS: usize = 8;
 
 /// The errors in a value, whose messages have no titles yet, and the number of all.
@@ -115,7 +115,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What the fields of an object must be, without their values.
+    /// Checks the fields of an object, without their values.
     pub(super) fn object(&mut self, schema: &Schema, value: &Value, path: Path<'_>) {
         let Some(fields) = value.as_object() else { return };
         let checks = &schema.checks;
@@ -178,7 +178,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a pattern matches a text. One that is none, or takes too many steps, does.
+    /// True if a pattern matches a text. One that is none, or takes too many steps, does.
     fn matches(&mut self, pattern: &str, text: &str) -> bool {
         let compiled = CompiledPattern::of(pattern, |steps| _ = self.steps.spend(steps));
         compiled.map_or(true, |it| !self.steps.spend(it.steps_to_match(text)) || it.matches(text))

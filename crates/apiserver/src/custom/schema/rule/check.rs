@@ -18,7 +18,7 @@ use super::{CompileError, located};
 use crate::custom::CompiledPattern;
 use crate::custom::schema::Schema;
 
-/// What an expression is about.
+/// The value that an expression is about, by its schema.
 pub(super) struct Scope<'a> {
     pub schema: &'a Schema,
     pub is_root: bool,
@@ -27,7 +27,7 @@ pub(super) struct Scope<'a> {
     pub pattern_steps: &'a Cell<usize>,
 }
 
-/// What is known of an expression's parts, by their numbers.
+/// Types and overloads of an expression's parts, by their numbers.
 #[derive(Default)]
 pub(super) struct Checked<'s> {
     pub types: HashMap<u64, Type<'s>>,
@@ -126,7 +126,7 @@ struct Walk<'s, 'p> {
     locals: Vec<(String, Type<'s>)>,
     /// The errors by their lines and columns.
     errors: BTreeMap<(usize, usize), String>,
-    /// Whether there is a function that the sandbox does not evaluate.
+    /// True if there is a function that the sandbox does not evaluate.
     unsupported: bool,
     checked: Checked<'s>,
 }
@@ -360,7 +360,7 @@ fn check_constants<'c>(
     wrong.map_or(Ok(()), |message| Err((argument, message)))
 }
 
-/// Whether an expression is deeper than a number of levels.
+/// True if an expression is deeper than a number of levels.
 pub(super) fn is_deeper(of: &IdedExpr, levels: usize) -> bool {
     let Some(levels) = levels.checked_sub(1) else { return true };
     let deeper = |of: &IdedExpr| is_deeper(of, levels);

@@ -44,9 +44,9 @@ impl Size {
     }
 }
 
-/// What reading one character costs.
+/// The cost of reading one character.
 const TRAVERSAL: f64 = 0.1;
-/// What one character of a pattern costs.
+/// The cost of one character of a pattern.
 const PATTERN: f64 = 0.25;
 /// The length of the pattern of a named format.
 const FORMAT_LENGTH: f64 = 128.0;

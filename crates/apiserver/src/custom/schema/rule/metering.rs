@@ -22,7 +22,7 @@ const BYTES_PER_UNIT: usize = 64;
 const COMPARISONS_PER_UNIT: u64 = 8;
 
 thread_local! {
-    /// What the evaluation on this thread may still cost.
+    /// The cost that the evaluation on this thread may still have.
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -180,7 +180,7 @@ impl Metering {
         wrap(of, COUNT);
     }
 
-    /// What a field is selected of is not copied.
+    /// Visits the value of which a field is selected: it is not copied.
     fn operand(&mut self, of: &mut IdedExpr) {
         match &mut of.expr {
             Expr::Ident(_) => {}

@@ -14,7 +14,7 @@ pub(super) struct Overload {
     /// The types of the target, for a member, and of the arguments.
     pub parameters: Vec<Type<'static>>,
     result: Type<'static>,
-    /// Whether the sandbox evaluates it.
+    /// True if the sandbox evaluates it.
     pub is_supported: bool,
 }
 
@@ -41,7 +41,7 @@ impl Functions {
         found.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a name begins those of functions: `format.named`.
+    /// True if a name begins those of functions: `format.named`.
     pub(super) fn is_namespace(&self, name: &str) -> bool {
         let begins = |function: &str| {
             function.split_once('.').is_some_and(|(namespace, _)| namespace == name)
@@ -134,7 +134,7 @@ impl<'s> Bound<'s> {
         &mut self.0[usize::from(name == 'B')]
     }
 
-    /// Whether an argument can be given for a parameter.
+    /// True if an argument can be given for a parameter.
     fn fits(&mut self, parameter: &Type<'static>, argument: &Type<'s>) -> bool {
         match (parameter, argument) {
             (Type::Parameter(name), _) => {

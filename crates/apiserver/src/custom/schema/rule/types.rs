@@ -39,7 +39,7 @@ pub(super) enum Type<'s> {
 pub(super) enum Object<'s> {
     Schema {
         schema: &'s Schema,
-        /// Whether it has `apiVersion`, `kind` and `metadata` in any case.
+        /// True if it has `apiVersion`, `kind` and `metadata` in any case.
         is_resource: bool,
     },
     Metadata,
@@ -93,7 +93,7 @@ impl<'s> Type<'s> {
         })
     }
 
-    /// Whether values have a fixed size, as the cost of operations counts it.
+    /// True if values have a fixed size, as the cost of operations counts it.
     pub(super) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool

@@ -15,12 +15,12 @@ use super::metering;
 use crate::custom::schema::{Additional, Schema, TypeName};
 use crate::json::Value;
 
-/// What all rules about an object may cost. A unit is a value that an expression can reach by one
-/// use of a variable.
+/// The cost that all rules about an object may have together. A unit is a value that an expression
+/// can reach by one use of a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(u64);
 
-/// What one evaluation may cost.
+/// Maximum cost of one evaluation.
 const PER_CALL: u64 = 500_000;
 
 impl Default for Budget {
@@ -62,7 +62,7 @@ impl Values {
         usize::try_from(size).unwrap_or(usize::MAX)
     }
 
-    /// Whether there was a value before.
+    /// True if there was a value before.
     pub(crate) fn has_old(&self) -> bool {
         self.old.is_some()
     }
@@ -194,7 +194,7 @@ const KEYWORDS: &[&str] = &[
     "while",
 ];
 
-/// Whether an expression names a property so. A keyword can be written as it is after a point.
+/// True if an expression names a property so. A keyword can be written as it is after a point.
 pub(super) fn is_named(property: &str, name: &str) -> bool {
     escaped(property) == name || (property == name && KEYWORDS.contains(&name))
 }

@@ -32,7 +32,7 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     Ok(())
 }
 
-/// Whether a text is an absolute URL or an absolute path.
+/// Fails unless a text is an absolute URL or an absolute path.
 pub(super) fn check(text: &str) -> Result<(), String> {
     parse(text).map(drop)
 }
