@@ -10,16 +10,16 @@ use crate::answer::Refusal;
 use crate::network::Request;
 use crate::serve::Target;
 
-/// What happens to created pods until some time.
+/// The admission of created pods until some time.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     /// Until when.
     pub until: Timestamp,
-    /// What happens to them.
+    /// The effect on them.
     pub effect: Effect,
 }
 
-/// What a webhook or a quota does to created pods.
+/// The effect of a webhook or a quota on created pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// A webhook denies the pods of a node.

@@ -88,17 +88,17 @@ impl ApiServers {
         &mut self.servers[server].outage
     }
 
-    /// Whether there is more than one server.
+    /// True if there is more than one server.
     pub(crate) fn are_several(&self) -> bool {
         self.servers.len() > 1
     }
 
-    /// Whether the cache of a server may be behind the store.
+    /// True if the cache of a server may be behind the store.
     pub(crate) fn may_be_behind(&self) -> bool {
         self.servers.iter().any(|server| server.lag_ms > 0)
     }
 
-    /// What the cache of a server has seen.
+    /// The state of the store that the cache of a server has reached.
     pub(crate) fn cache(&self, server: usize, store: &Store) -> WatchCache {
         match &self.servers[server] {
             ApiServer { lag_ms: 0, .. } => WatchCache::at(store.resource_version()),

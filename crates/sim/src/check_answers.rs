@@ -1,4 +1,4 @@
-//! What the simulated environment answers to the checks of guarded rollouts (G5).
+//! The answers of the simulated environment to the checks of guarded rollouts (G5).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

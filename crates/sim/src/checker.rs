@@ -139,7 +139,7 @@ pub enum Property {
 /// The state of all checkers.
 #[derive(Default)]
 pub struct Checks {
-    /// What was looked at.
+    /// The cases that were looked at.
     pub coverage: Coverage,
     installation: Installation,
     bound_by: BoundBy,
@@ -174,11 +174,11 @@ pub struct PendingWrite<'a> {
     pub body: &'a Value,
     /// The current time.
     pub now: Timestamp,
-    /// Whether the write takes effect seconds after its sender stopped waiting for it.
+    /// True if the write takes effect seconds after its sender stopped waiting for it.
     pub arrives_late: bool,
-    /// Whether another replica has led since the process of the sender was frozen.
+    /// True if another replica has led since the process of the sender was frozen.
     pub is_of_former_leader: bool,
-    /// Whether the kubelet of a node has an image.
+    /// True if the kubelet of a node has an image.
     pub has_image: &'a dyn Fn(&str, &str) -> bool,
 }
 
@@ -198,7 +198,7 @@ impl PendingWrite<'_> {
         self.request.method == http::Method::POST && self.target.kind.kind == kind.kind
     }
 
-    /// Whether the server refuses the creation because the name is taken.
+    /// True if the server refuses the creation because the name is taken.
     fn is_name_taken(&self) -> bool {
         let Target { kind, namespace, .. } = self.target;
         let name = self.body["metadata"]["name"].as_str();
@@ -242,7 +242,7 @@ impl Checks {
         }
     }
 
-    /// Whether a pod exists and is ready.
+    /// True if a pod exists and is ready.
     pub fn is_pod_ready(&self, uid: &str) -> bool {
         self.history.pods.newest(uid).is_some_and(|pod| pod.is_ready)
     }
@@ -476,7 +476,7 @@ impl Checks {
     }
 }
 
-/// What is wrong with the questions and with what the replica states: copies, open nodes and the
+/// The problem with the questions or with what the replica states: copies, open nodes and the
 /// states of nodes.
 fn stated_problem(
     view: &View,

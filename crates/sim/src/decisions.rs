@@ -26,13 +26,13 @@ const TIMER_DELAY_MAX_MS: i64 = 5;
 pub(crate) struct CheckedDecisions {
     /// The number of the replica.
     pub replica: u64,
-    /// What the replica does.
+    /// The role of the replica.
     pub role: Role,
     /// Makes the decisions.
     pub state: LoopState,
     /// The deliberate bug.
     pub mutation: Option<Mutation>,
-    /// What a deliberate bug makes the replica forget.
+    /// The observations that a deliberate bug makes the replica forget.
     pub forgetting: Forgetting,
     /// The clocks of the replica.
     pub clocks: Clocks,
@@ -42,9 +42,9 @@ pub(crate) struct CheckedDecisions {
     pub failed: BTreeMap<DaemonSetKey, FailedPlan>,
     /// Maximum number of pods that a plan creates, and of those that it deletes.
     pub burst: usize,
-    /// What the replica has seen and planned.
+    /// The observations and plans of the replica.
     pub recorder: ViewRecorder,
-    /// What the replica states of each DaemonSet.
+    /// The statements of the replica about each DaemonSet.
     pub statements: Statements,
     /// Takes the view of each plan.
     pub views: Views,
@@ -189,7 +189,7 @@ impl CheckedDecisions {
         }
     }
 
-    /// Whether the replica has nothing to do for a DaemonSet, as it believes. A plan that failed is
+    /// True if the replica has nothing to do for a DaemonSet, as it believes. A plan that failed is
     /// made again later.
     fn is_idle(&self, key: &DaemonSetKey) -> bool {
         self.state.is_idle(key) && !self.failed.contains_key(key)

@@ -22,7 +22,7 @@ struct Entry {
     note: String,
 }
 
-/// What the Event about an outcome must say.
+/// The Event that must report an outcome.
 #[derive(Debug, PartialEq, Eq)]
 struct Expected {
     reason: &'static str,

@@ -31,7 +31,7 @@ pub enum InjectedFault {
 pub struct CombinedFault {
     /// The failure of the write.
     pub write: WriteFailure,
-    /// Whether the next GET of an object fails.
+    /// True if the next GET of an object fails.
     pub fails_next_get: bool,
     /// The failure of the leader's watches.
     pub watches: Option<WatchFailure>,

@@ -12,7 +12,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::checker::Violation;
 use crate::view::Idle;
 
-/// What was noted since the last call of [`take`].
+/// The notes since the last call of [`take`].
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     /// Lines for the transcript, if it is recorded.

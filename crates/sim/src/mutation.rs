@@ -247,7 +247,7 @@ impl Mutation {
         value.to_string().into()
     }
 
-    /// Whether the replica applies an observation only after it has planned.
+    /// True if the replica applies an observation only after it has planned.
     pub fn applies_late(self, observation: &Observation) -> bool {
         self == Self::CountTooFew
             && matches!(observation, Observation::Pod(WatchChange::Applied { .. }))
@@ -269,7 +269,7 @@ impl Mutation {
         (self != Self::ForgetTimers).then_some(Timestamp(at.0 + late_ms))
     }
 
-    /// Whether the replica does nothing, because only a timer or a bookmark would start a sync.
+    /// True if the replica does nothing, because only a timer or a bookmark would start a sync.
     pub fn skips(self, events: &[Event]) -> bool {
         let is_bookmark = |event: &Event| match event {
             Event::Observed(seen) => matches!(seen.change(), WatchChange::Reached(_)),
@@ -278,19 +278,19 @@ impl Mutation {
         self == Self::ForgetTimers && events.iter().all(is_bookmark)
     }
 
-    /// Whether the replica plans nothing because of what it observes.
+    /// True if the replica plans nothing because of what it observes.
     pub(crate) fn overlooks(self, event: &Event) -> bool {
         self == Self::OverlookDeletions
             && matches!(event, Event::Observed(Observation::Pod(WatchChange::Deleted { .. })))
     }
 
-    /// Whether the bug is one of Events. Those of other bugs state what a replica wrongly believes,
+    /// True if the bug is one of Events. Those of other bugs state what a replica wrongly believes,
     /// and are not judged, so that the checker of the property must find the bug.
     pub(crate) const fn is_of_events(self) -> bool {
         matches!(self, Self::OmitEvents | Self::MisnamePods)
     }
 
-    /// Whether a violation is judged. Some bugs make a replica believe something wrong, and so it
+    /// True if a violation is judged. Some bugs make a replica believe something wrong, and so it
     /// states that.
     pub(crate) fn is_judged(self, property: Property) -> bool {
         let misleads = match self {

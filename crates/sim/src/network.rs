@@ -28,18 +28,18 @@ pub struct Request {
     pub method: Method,
     pub path: String,
     pub content: Content,
-    /// Whether the answer shall contain the metadata of the object alone.
+    /// True if the answer shall contain the metadata of the object alone.
     pub wants_metadata: bool,
     pub body: Bytes,
     /// How many leaders its role had had, if the process was frozen after it had checked its fence
     /// and before the request left its socket.
     pub in_socket_since: Option<u64>,
-    /// What the plan of this request was made from. `None` for requests of no plan.
+    /// The view from which the plan of this request was made. `None` for requests of no plan.
     pub view: Option<Arc<View>>,
 }
 
 impl Request {
-    /// Whether the request can change an object.
+    /// True if the request can change an object.
     pub fn is_write(&self) -> bool {
         self.method != Method::GET
     }
@@ -55,7 +55,7 @@ impl Request {
 /// Takes the answer. If it is dropped, the request is never answered.
 pub(crate) type Reply = oneshot::Sender<Answer>;
 
-/// What a replica tells the world.
+/// A message of a replica to the world.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A replica sends a request.

@@ -25,7 +25,7 @@ pub(crate) struct OpenWatch {
     pub position: u64,
     /// The version at which the initial events are complete, until the bookmark that says so.
     pub list_ends_at: Option<u64>,
-    /// Whether a delivery is scheduled.
+    /// True if a delivery is scheduled.
     pub delivery_scheduled: bool,
     /// Takes the lines.
     pub lines: Lines,
@@ -35,7 +35,7 @@ pub(crate) struct OpenWatch {
 pub(crate) struct Closed;
 
 impl OpenWatch {
-    /// Whether the server has something to send, whose cache has reached some version.
+    /// True if the server has something to send, whose cache has reached some version.
     pub(crate) fn has_changes(&self, store: &Store, cache: WatchCache) -> bool {
         let reached = cache.reached(store, self.kind);
         self.list_ends_at.is_some_and(|version| version <= reached)

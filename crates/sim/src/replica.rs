@@ -43,7 +43,7 @@ pub(crate) const LEASE_NAMESPACE: &str = "default";
 pub(crate) struct Settings {
     /// The number of this process, counted from 1.
     pub number: u64,
-    /// What the replica does.
+    /// The role of the replica.
     pub role: Role,
     /// The current time.
     pub now: Timestamp,
@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     pub timing: Timing,
     /// The controller's configuration.
     pub config: Config,
-    /// Whether the controller reads the node selectors of namespaces.
+    /// True if the controller reads the node selectors of namespaces.
     pub namespace_node_selectors: bool,
     /// A deliberate bug.
     pub mutation: Option<Mutation>,
@@ -70,7 +70,7 @@ pub(crate) struct Settings {
 pub(crate) struct Replica {
     /// The number of this process, counted from 1.
     pub number: u64,
-    /// What it does.
+    /// The role of the replica.
     pub role: Role,
     /// Its clocks.
     pub clocks: Clocks,

@@ -3,7 +3,7 @@
 use everynode_core::daemon_set::Mode;
 use serde::{Deserialize, Serialize};
 
-/// What a replica does.
+/// The work that a replica does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// All of it: it is the cluster's DaemonSet controller.
@@ -14,7 +14,7 @@ pub enum Role {
     Beside,
 }
 
-/// What is installed in a cluster.
+/// The controllers that are installed in a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Installation {

@@ -24,9 +24,9 @@ pub struct Target {
     /// Empty for a collection.
     pub name: String,
     pub is_status: bool,
-    /// Whether it is `pods/resize`.
+    /// True if it is `pods/resize`.
     pub is_resize: bool,
-    /// Whether the request says `dryRun=All`: it changes nothing.
+    /// True if the request says `dryRun=All`: it changes nothing.
     pub is_dry_run: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Setting {
     pub lease_ms: i64,
     /// The controller's limit of creations and deletions in one sync.
     pub burst_replicas: u32,
-    /// What is installed.
+    /// The controllers that are installed.
     pub installation: Installation,
     /// Number of replicas that compete for each lease.
     pub replicas: u32,
@@ -32,15 +32,15 @@ pub struct Setting {
     pub api_servers: u32,
     /// Maximum rate of each fault at rest, per thousand. At 0 faults end when the workload does.
     pub rest_faults: u32,
-    /// Whether the controller binds pods to their nodes.
+    /// True if the controller binds pods to their nodes.
     pub schedule_by_controller: bool,
     /// Minimum time between two writes of a status in which only counts changed.
     pub status_interval_ms: u32,
-    /// Whether the controller reads the node selectors of namespaces.
+    /// True if the controller reads the node selectors of namespaces.
     pub namespace_node_selectors: bool,
-    /// Whether the first template tolerates all taints, as that of a network agent does.
+    /// True if the first template tolerates all taints, as that of a network agent does.
     pub tolerates_all: bool,
-    /// Whether the clocks of replicas may be wrong by seconds or hours.
+    /// True if the clocks of replicas may be wrong by seconds or hours.
     pub wrong_clocks: bool,
     /// Maximum number of millionths by which the wall clocks of replicas are too fast or too slow.
     pub clock_drift_ppm: u32,

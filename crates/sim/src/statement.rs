@@ -1,6 +1,6 @@
-//! What a replica knows and has decided, and no object says: which orphan pods it knows, which
-//! hashes the target has, which nodes a rollout has opened, in which states they are, and which
-//! copies of ConfigMaps the target has. So the replica states it, and the checkers judge it.
+//! The knowledge and the decisions of a replica that no object shows: which orphan pods it knows,
+//! which hashes the target has, which nodes a rollout has opened, in which states they are, and
+//! which copies of ConfigMaps the target has. So the replica states it, and the checkers judge it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::feeds::Feeds;
 /// The name of each copied ConfigMap with the hash at the end of the name of its copy (G58).
 pub(crate) type Copies = BTreeMap<String, String>;
 
-/// What a replica states of a DaemonSet.
+/// The statement of a replica about a DaemonSet.
 #[derive(Clone, Debug, Default)]
 pub struct Statement {
     /// The UIDs of the orphan pods that it knows (C3, C21).
@@ -130,7 +130,7 @@ pub struct Since {
     pub at: Timestamp,
     /// The versions that its watches had reached.
     pub feeds: Feeds,
-    /// Whether it had stated some for another template before.
+    /// True if it had stated some for another template before.
     pub is_other_template: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What a replica had seen when it made a plan. Every request of the plan is stamped with it, so
-//! that the checkers can judge the request by what its sender knew.
+//! The view of a replica: what it had seen when it made a plan. Every request of the plan is
+//! stamped with it, so that the checkers can judge the request by what its sender knew.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const ANSWERS_KEPT_MS: i64 = 24 * 60 * 60_000;
 pub struct View {
     /// The number of the replica.
     pub replica: u64,
-    /// What the replica does.
+    /// The role of the replica.
     pub role: Role,
     /// The number of the plan among those of the replica, from 1.
     pub plan: u64,
@@ -38,7 +38,7 @@ pub struct View {
     pub wall_clock: Timestamp,
     /// The wall clock as the replica follows it: it ignores small adjustments.
     pub followed_clock: Timestamp,
-    /// What the replica states of the DaemonSet.
+    /// The statement of the replica about the DaemonSet.
     pub stated: Statement,
     /// The watches.
     pub feeds: Feeds,
@@ -47,15 +47,15 @@ pub struct View {
     pub outcomes: Vec<WriteOutcome>,
     /// The answers to checks that the replica has got, in their order (G5).
     pub answers: Arc<Vec<KnownAnswer>>,
-    /// What the plan writes.
+    /// The writes of the plan.
     pub writes: Vec<Write>,
-    /// Whether the controller plans nothing new, because it has not seen an earlier write (C60).
+    /// True if the controller plans nothing new, because it has not seen an earlier write (C60).
     pub is_waiting: bool,
     /// Maximum number of pods that the plan creates, and of those that it deletes (C28).
     pub burst: usize,
 }
 
-/// What a replica knew that had nothing to do for a DaemonSet, as it believed.
+/// The knowledge of a replica that had nothing to do for a DaemonSet, as it believed.
 #[derive(Debug)]
 pub(crate) struct Idle {
     /// Its knowledge, with no writes.
@@ -82,9 +82,9 @@ pub struct WriteOutcome {
 /// An answer to a check.
 #[derive(Clone, Debug)]
 pub struct KnownAnswer {
-    /// What was asked.
+    /// The question.
     pub question: CheckQuestion,
-    /// What the answer says.
+    /// The verdict of the answer.
     pub verdict: CheckVerdict,
     /// When the replica got it: the simulated environment answers at once.
     pub answered_at: Timestamp,
@@ -93,7 +93,7 @@ pub struct KnownAnswer {
 }
 
 impl KnownAnswer {
-    /// Whether it is one to this check.
+    /// True if it is one to this check.
     pub(crate) fn is_of(&self, check: &str) -> bool {
         *self.question.check.name == *check
     }
@@ -104,15 +104,15 @@ impl KnownAnswer {
 pub(crate) struct Planner {
     /// The number of the replica.
     pub replica: u64,
-    /// What it does.
+    /// The role of the replica.
     pub role: Role,
     /// Maximum number of pods that a plan creates, and of those that it deletes (C28).
     pub burst: usize,
-    /// What its clocks show.
+    /// The times of its clocks.
     pub times: Times,
 }
 
-/// What the clocks of a replica show.
+/// The times that the clocks of a replica show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// The time.

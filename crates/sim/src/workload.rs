@@ -69,7 +69,7 @@ pub enum StepKind {
     Rollout,
     /// A node joins, leaves, goes down, comes back or loses its pods, or a template leaves nodes.
     Fleet,
-    /// What a rollout awaits at its end is set, or somebody decides about its last wave.
+    /// The conditions at the end of a rollout are set, or somebody decides about its last wave.
     Finally,
     /// A policy gets or loses `update`, or a template changes whose pods are changed in place.
     InPlace,

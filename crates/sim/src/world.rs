@@ -129,10 +129,10 @@ pub struct World {
     watch_number: u64,
     event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
     event_number: u64,
-    /// What happens to created pods.
+    /// The admission of created pods, if it has an effect.
     pub(crate) admission: Option<Admission>,
     api_servers: ApiServers,
-    /// Whether the next GET of an object fails.
+    /// True if the next GET of an object fails.
     fails_next_get: bool,
     /// Until when reopened watches repeat earlier events.
     repeat_until: Timestamp,
@@ -142,7 +142,7 @@ pub struct World {
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
     watches_stalled: bool,
-    /// Whether the workload is over: then replicas that end are not started again.
+    /// True if the workload is over: then replicas that end are not started again.
     is_at_rest: bool,
 }
 

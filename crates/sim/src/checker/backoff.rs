@@ -105,7 +105,7 @@ impl Backoffs {
 }
 
 impl Backoff {
-    /// Whether the node has recovered at some time since.
+    /// True if the node has recovered at some time since.
     fn may_have_recovered(&self, before: &Node, view: &View, history: &History) -> bool {
         let states = history.nodes.of(&before.metadata.uid);
         let mut later = states.filter(|(at, _)| (self.nodes + 1..=view.feeds.nodes).contains(at));

@@ -1,5 +1,5 @@
-//! What is done beside the built-in controller: the writes that G20 lists and no other, and
-//! deletions of old pods while it is known what replaces them (G18–G20).
+//! The writes beside the built-in controller: those that G20 lists and no other, and deletions of
+//! old pods while it is known what replaces them (G18–G20).
 
 use everynode_core::api::{RECORD_ANNOTATION, ROLLED_BACK_ANNOTATION};
 use everynode_core::plan::Write;
@@ -160,12 +160,12 @@ fn roll_back_problem(body: &Value, view: &View, history: &History) -> Option<&'s
     }
 }
 
-/// Whether the record does not say that the template was replaced.
+/// True if the record does not say that the template was replaced.
 fn is_to_roll_back(revision: &Revision) -> bool {
     revision.record.as_ref().is_some_and(|record| !record.is_rolled_back)
 }
 
-/// What is left to do beside the built-in controller, at rest: a failed rollout is rolled back
+/// The work left to do beside the built-in controller, at rest: a failed rollout is rolled back
 /// once, and its record says so (G20).
 pub(super) fn left_out(
     situation: &Situation,

@@ -128,7 +128,7 @@ impl<'a> Begun<'a> {
     }
 }
 
-/// Whether a node uses the budget of a rollout that goes back (G41). A replica sees a little later
+/// True if a node uses the budget of a rollout that goes back (G41). A replica sees a little later
 /// than it is that the pod of the base is available.
 fn uses_going_back(situation: &Situation, on_node: &OnNode, doubt: Doubt) -> bool {
     let serves = |pod: &Pod| match situation.ds.strategy.surges() {
@@ -181,7 +181,7 @@ impl Use {
     }
 }
 
-/// Whether a node that is updated uses no budget: with an available pod of the target it has
+/// True if a node that is updated uses no budget: with an available pod of the target it has
 /// nothing but its old pod to lose, and if its pods of the target all end, while the old one is
 /// available, it has lost nothing (G14).
 fn serves(situation: &Situation, on_node: &OnNode) -> bool {
@@ -235,7 +235,7 @@ impl Left {
     }
 }
 
-/// Whether the group of a node surely has room for the beginning of the rollout there: on a node
+/// True if the group of a node surely has room for the beginning of the rollout there: on a node
 /// with an available pod, or on another one.
 pub(super) fn has_room_in_group(
     situation: &Situation,

@@ -141,13 +141,13 @@ impl<'a> Situation<'a> {
         maps.values().find(is_it).copied()
     }
 
-    /// Whether the pod names a ConfigMap with a bad content.
+    /// True if the pod names a ConfigMap with a bad content.
     pub(super) fn has_bad_content(&self, pod: &Pod) -> bool {
         let maps = pod.config_maps.iter().filter_map(|name| self.config_map(name));
         maps.into_iter().any(|map| map.is_bad)
     }
 
-    /// Whether the target has copies of its ConfigMaps as they are. Of one that is gone it keeps
+    /// True if the target has copies of its ConfigMaps as they are. Of one that is gone it keeps
     /// the copy, unless it may be missing.
     fn is_present(&self, rule: &Snapshots, maps: &Objects<'_, ConfigMap>) -> bool {
         let copied = rule.copied(&self.ds.template);
@@ -161,12 +161,12 @@ impl<'a> Situation<'a> {
         copied.iter().all(is_of_map) && self.ds.copies.keys().all(|name| copied.contains_key(name))
     }
 
-    /// Whether the beginning of the rollout may have to wait for ConfigMaps, at any time.
+    /// True if the beginning of the rollout may have to wait for ConfigMaps, at any time.
     pub(super) fn may_await_config_maps(&self) -> bool {
         self.ds.snapshots().is_some()
     }
 
-    /// Whether ConfigMaps hold the rollout until somebody acts: one that it needs is missing, or a
+    /// True if ConfigMaps hold the rollout until somebody acts: one that it needs is missing, or a
     /// copy is gone that cannot be written again.
     pub(super) fn lacks_config_maps(&self) -> bool {
         let Some(rule) = self.ds.snapshots() else { return false };
@@ -189,7 +189,7 @@ impl<'a> Situation<'a> {
         copies.map(|(name, hash)| (name, copy_name(name, hash))).collect()
     }
 
-    /// What is left undone for copies by a replica that has had nothing to do for long enough
+    /// The work left undone for copies by a replica that has had nothing to do for long enough
     /// (G58): content that has settled counts, copies that are needed are there while their
     /// ConfigMaps have the content, and no others are.
     pub(super) fn copies_left_undone(&self) -> Option<String> {

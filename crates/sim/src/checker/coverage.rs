@@ -1,15 +1,15 @@
-//! What the checkers have looked at.
+//! The cases that the checkers have looked at.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Whether a case counts as judged, in the sections where not all do.
+/// The names of cases that count as judged or not, in the sections where not all do.
 const JUDGED: [&str; 2] = ["not judged", "judged"];
-/// Whether a plan uses its whole budget.
+/// The names of plans that use their whole budget or not.
 const FULL: [&str; 2] = ["not full", "full"];
 
-/// What the checkers have looked at, in one run or in many: numbers of cases, by kind.
+/// The cases that the checkers have looked at, in one run or in many: their numbers, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage(BTreeMap<Section, BTreeMap<Cow<'static, str>, u64>>);
 
@@ -22,7 +22,7 @@ pub enum Section {
     Creations,
     /// Judged writes of pods, by the rule that allows them.
     Reasons,
-    /// What else was judged: other writes, pods that the controller bound to their nodes (C31),
+    /// All else that was judged: other writes, pods that the controller bound to their nodes (C31),
     /// Kubernetes Events, and replicas with nothing to do for a DaemonSet.
     Others,
     /// Judged records of guarded rollouts, by phase, and by reason for those that have one.

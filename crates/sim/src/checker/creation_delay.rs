@@ -59,7 +59,7 @@ fn next(
     Some(Delay { generation: ds.generation, since: now, length_ms })
 }
 
-/// Whether the pod is one of the DaemonSet's on the node for which it was created. A rolling update
+/// True if the pod is one of the DaemonSet's on the node for which it was created. A rolling update
 /// replaces a pod that does not show its revision.
 fn counts(pod: &Pod, new: &NewPod, ds: &DaemonSet) -> bool {
     let is_ours = ds.owns(&pod.metadata) || ds.adopts(&pod.metadata);

@@ -9,10 +9,10 @@ use super::reason::Doubt;
 use super::situation::{OnNode, Situation};
 use super::{Property, budget, late};
 
-/// What is left undone, and the property that this violates.
+/// The work left undone, and the property that this violates.
 pub(super) type Problem = Option<(Property, String)>;
 
-/// What the rules demand in a situation.
+/// The demands of the rules in a situation.
 pub(super) struct Demands<'a> {
     /// The pods to delete, by UID, whatever the budget.
     pub deletions: BTreeMap<&'a str, Deletion>,

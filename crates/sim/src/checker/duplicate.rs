@@ -57,14 +57,14 @@ pub(super) fn check(
     violation(Property::Duplicate, message)
 }
 
-/// Whether a replica created the pod, and nobody else another one of its name.
+/// True if a replica created the pod, and nobody else another one of its name.
 fn is_created_by_controller(pod: &Pod, ds: &DaemonSet, checks: &Checks) -> bool {
     let first = checks.history.pods.first(&pod.metadata.uid);
     checks.created_pods.get(&pod.metadata.name).map(String::as_str) == pod.node()
         && first.is_some_and(|first| ds.owns(&first.metadata))
 }
 
-/// Whether the pod was adopted, and the one that got the name of this creation was deleted as a
+/// True if the pod was adopted, and the one that got the name of this creation was deleted as a
 /// surplus one beside it: another documented limit of C35.
 fn replaces(pod: &Pod, write: &PendingWrite, situation: &Situation, checks: &Checks) -> bool {
     let (pods, ds) = (&checks.history.pods, situation.ds);
@@ -92,7 +92,7 @@ pub(super) fn planned<'a>(write: &PendingWrite, view: &'a View, node: &str) -> O
     planned.find(|new| new.node.as_str() == node)
 }
 
-/// Whether a pod that is not the DaemonSet's on this node has had the name since the plan.
+/// True if a pod that is not the DaemonSet's on this node has had the name since the plan.
 pub(super) fn was_taken_by_other(
     write: &PendingWrite,
     new: &NewPod,

@@ -1,11 +1,11 @@
-//! Whether Kubernetes Events say what is true (C71).
+//! The check that Kubernetes Events say what is true (C71).
 
 use everynode_controller::recorder::Occurrence;
 
 use super::history::History;
 use super::model::{Pod, PodStatus};
 
-/// What is wrong with an Event about pods.
+/// The problem with an Event about pods.
 pub(super) fn problem(occurrence: &Occurrence, history: &History) -> Option<&'static str> {
     let Occurrence { regarding, reason, note, .. } = occurrence;
     let is_named = |pod: &Pod| {

@@ -90,7 +90,7 @@ fn patch_problem(
     }
 }
 
-/// Whether a pod with the hash of a duplicate gets that of the current revision (C42).
+/// True if a pod with the hash of a duplicate gets that of the current revision (C42).
 fn is_relabelled(situation: &Situation, seen: &Metadata, hash: &str) -> bool {
     let Some((current, duplicates)) = situation.revisions.current.split_last() else {
         return false;

@@ -28,7 +28,7 @@ pub(super) enum Governing<'a> {
 }
 
 impl<'a> Situation<'a> {
-    /// Whether a policy that is followed guards the rollout.
+    /// True if a policy that is followed guards the rollout.
     pub(super) fn is_guarded(&self) -> bool {
         self.ds.policy.valid().is_some()
     }
@@ -38,7 +38,7 @@ impl<'a> Situation<'a> {
         self.stage.movement(self.role, self.ds.is_paused() || self.awaits_window)
     }
 
-    /// Whether no window is open, and the rollout goes forward (G5, G11): going back to the base or
+    /// True if no window is open, and the rollout goes forward (G5, G11): going back to the base or
     /// to the revision that was complete before another was tried does not wait, and a first
     /// template replaces nothing.
     pub(super) fn must_await_window(&self, wall: Timestamp) -> bool {
@@ -51,7 +51,7 @@ impl<'a> Situation<'a> {
         goes_forward && self.ds.policy.valid().is_some_and(|policy| !policy.is_open(wall))
     }
 
-    /// Whether a pod has a revision that was tried in vain after this record was complete.
+    /// True if a pod has a revision that was tried in vain after this record was complete.
     pub(super) fn has_bad_pod(&self, complete: &Record) -> bool {
         let is_bad = |record: &Record| {
             matches!(record.phase, Phase::Failed | Phase::Superseded)
@@ -61,7 +61,7 @@ impl<'a> Situation<'a> {
         bad.any(|old| self.is_used(old.metadata.pod_hash()))
     }
 
-    /// Whether no pod of the node is replaced for its revision (G1, G6); nor is one that a request
+    /// True if no pod of the node is replaced for its revision (G1, G6); nor is one that a request
     /// without an answer may change yet (G56).
     pub(super) fn keeps_pods(&self, on_node: &OnNode<'a>) -> bool {
         self.movement().is_some_and(|movement| !movement.replaces)
@@ -69,7 +69,7 @@ impl<'a> Situation<'a> {
             || on_node.deletable().any(Pod::is_assumed_to_change)
     }
 
-    /// Whether the node is one whose old pod is left alone until the rollout has begun there
+    /// True if the node is one whose old pod is left alone until the rollout has begun there
     /// (G33). Going back, it does not matter what becomes of absent nodes.
     pub(super) fn is_left_alone(&self, on_node: &OnNode<'a>, doubt: Doubt) -> bool {
         match (on_node.state(), doubt) {
@@ -82,7 +82,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether nodes go back to the base.
+    /// True if nodes go back to the base.
     pub(super) fn goes_back(&self) -> bool {
         self.movement().is_some_and(|movement| movement.goes_back)
     }
@@ -96,12 +96,12 @@ impl<'a> Situation<'a> {
         Some(failed.max(history.version_before(Timestamp(back_at))))
     }
 
-    /// Whether the node is down, leaves, or has a taint that keeps new pods away.
+    /// True if the node is down, leaves, or has a taint that keeps new pods away.
     fn is_absent(&self, on_node: &OnNode<'a>) -> bool {
         on_node.eligibility != Eligibility::ShouldRun || self.is_away(on_node)
     }
 
-    /// Whether the node is down or leaves (G33).
+    /// True if the node is down or leaves (G33).
     pub(super) fn is_away(&self, on_node: &OnNode<'a>) -> bool {
         let policy = self.ds.policy.valid();
         let is_away =
@@ -109,7 +109,7 @@ impl<'a> Situation<'a> {
         on_node.node.is_some_and(is_away)
     }
 
-    /// Whether the rollout wants the pod on its node.
+    /// True if the rollout wants the pod on its node.
     pub(super) fn wants(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
         match on_node.wanted {
             Wanted::Target => self.is_updated(pod),
@@ -131,7 +131,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether some node may be governed by a base that nothing shows. Beside the built-in
+    /// True if some node may be governed by a base that nothing shows. Beside the built-in
     /// controller the target governs all nodes without a pod.
     pub(super) fn is_base_unknown(&self) -> bool {
         self.role != Role::Beside
@@ -266,7 +266,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether the history keeps a revision: a pod is of it, or it is the base (C44, G16).
+    /// True if the history keeps a revision: a pod is of it, or it is the base (C44, G16).
     pub(super) fn is_needed(&self, revision: &Revision) -> bool {
         let is_used = self.is_used(revision.metadata.pod_hash());
         let is_base = || {
@@ -277,7 +277,7 @@ impl<'a> Situation<'a> {
         is_used || is_base()
     }
 
-    /// Whether the pod is of the target, and not of an old revision whose pods have its template
+    /// True if the pod is of the target, and not of an old revision whose pods have its template
     /// generation.
     pub(super) fn is_target(&self, pod: &Pod) -> bool {
         self.is_updated(pod) && self.old_revision_of(pod).is_none()
@@ -291,7 +291,7 @@ impl<'a> Situation<'a> {
     }
 }
 
-/// Whether pods can be made from the revision.
+/// True if pods can be made from the revision.
 fn is_stored(revision: &Revision) -> bool {
     revision.template.is_object()
 }

@@ -1,5 +1,5 @@
-//! What a replica has left undone that has nothing to do for a DaemonSet, as it believes: no change
-//! and no timer is overlooked (C1, C72).
+//! The work left undone by a replica that has nothing to do for a DaemonSet, as it believes: no
+//! change and no timer is overlooked (C1, C72).
 
 use everynode_core::plan::Outcome;
 
@@ -17,7 +17,8 @@ use crate::view::{Idle, View, WriteOutcome};
 /// The time without creations after a namespace has refused one, because it is being deleted (C28).
 const PAUSE_MS: i64 = 60_000;
 
-/// What the rules demand. `status_interval_ms` is how long a change of counts may wait.
+/// The demand of the rules that is left undone. `status_interval_ms` is how long a change of counts
+/// may wait.
 pub(super) fn left_undone(
     Idle { view, waited_ms }: &Idle,
     situation: &Situation,

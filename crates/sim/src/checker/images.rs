@@ -18,7 +18,7 @@ use crate::view::View;
 /// The command of its containers, which it has whatever admission does to its labels.
 const COMMAND: &str = "/dev/null/everynode-only-pulls-the-image";
 
-/// Whether the write creates a pod that only pulls images, or deletes one, which may be gone.
+/// True if the write creates a pod that only pulls images, or deletes one, which may be gone.
 pub(super) fn is_of_puller(write: &PendingWrite, view: &View) -> bool {
     let is_puller = |pod: &Value| pod["metadata"]["labels"][PULLS_FOR_LABEL].is_string();
     let was_puller = |pod: &Value| pod["spec"]["containers"][0]["command"][0] == COMMAND;

@@ -1,4 +1,4 @@
-//! What a change of a pod in place does (G56).
+//! The steps of changing a pod in place (G56).
 //!
 //! What counts is the effect: what the kubelet states of the pod when it gets the label of its
 //! revision, and how many pods are being changed at the same time.
@@ -31,7 +31,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// What coverage calls it.
+    /// The name of the step in coverage.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Begin(_) => "Pod changed in place",
@@ -285,7 +285,7 @@ impl Change<'_> {
         Some(format!("and container {name} was restarted, which is to stay what it is"))
     }
 
-    /// Whether its lifecycle, or its machine, may have restarted a container.
+    /// True if its lifecycle, or its machine, may have restarted a container.
     fn may_restart_by_itself(&self) -> bool {
         let was_absent = |name: &str| {
             let states = self.history.nodes.states().map(|(_, node)| node);
@@ -366,7 +366,7 @@ pub(super) fn mislabelled(history: &History, since: u64) -> Option<Violation> {
     violation(Property::Template, message)
 }
 
-/// What is left of changes at rest: "the pod gets the hash of the revision as its label, and the
+/// The remains of changes at rest: "the pod gets the hash of the revision as its label, and the
 /// annotation goes". On a node that is down nobody carries out a change, and a pod that cannot be
 /// changed stays with `InPlaceOnly`, where its node gets no other, and while no pod is replaced.
 pub(super) fn left_over(situation: &Situation) -> Option<String> {

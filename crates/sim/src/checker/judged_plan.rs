@@ -65,12 +65,12 @@ impl JudgedPlan {
 }
 
 impl Deletion {
-    /// Whether the pod has ended, so that the next such deletion on its node is delayed (C24).
+    /// True if the pod has ended, so that the next such deletion on its node is delayed (C24).
     pub(super) const fn is_of_ended_pod(self) -> bool {
         matches!(self, Self::Failed | Self::Succeeded)
     }
 
-    /// What coverage calls the reason.
+    /// The name of the reason in coverage.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Misplaced => "the node must not run it",

@@ -28,7 +28,7 @@ pub(super) fn check(
     (failed.len() > max).then(|| situation.violation(Property::Gate, problem))
 }
 
-/// Whether a complete rollout may begin on no further node.
+/// True if a complete rollout may begin on no further node.
 pub(super) fn may_be_held(situation: &Situation) -> bool {
     let failed = situation.nodes.values().filter(|on_node| on_node.has_failed());
     max_failed(situation, 0).is_some_and(|max| failed.count() > max)

@@ -37,7 +37,7 @@ struct Loss<'a> {
 }
 
 impl DaemonSet {
-    /// Whether a pod that was its own is not any more, or is being deleted. It adopts an orphan.
+    /// True if a pod that was its own is not any more, or is being deleted. It adopts an orphan.
     pub(super) fn has_lost(&self, pod: &Pod) -> bool {
         let is_kept = self.owns(&pod.metadata) || self.adopts(&pod.metadata);
         !is_kept || pod.metadata.is_terminating
@@ -45,7 +45,7 @@ impl DaemonSet {
 }
 
 impl<'a> LossDelays<'a> {
-    /// What the replica has seen.
+    /// The losses that the replica has seen.
     pub(super) fn of(view: &View, ds: &DaemonSet, history: &'a History) -> Self {
         let now = view.planned_at;
         let mut by_node: BTreeMap<&str, Vec<Loss>> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn certain_end(
     (!is_over && !is_reset(node, (since, begun), view, ds, history)).then_some(end)
 }
 
-/// Whether a change of the node or of the spec that was seen after the version `since` ends the
+/// True if a change of the node or of the spec that was seen after the version `since` ends the
 /// delay. `begun` is the version at which the first pod was created.
 fn is_reset(
     node: &str,
@@ -150,7 +150,7 @@ fn is_created_by(view: &View, pod: &Pod) -> bool {
     })
 }
 
-/// Whether the replica has deleted the pod, with such an outcome.
+/// True if the replica has deleted the pod, with such an outcome.
 fn deletes(view: &View, pod: &Pod, is_such: fn(&Outcome) -> bool) -> bool {
     let deleted = Uid::from(pod.metadata.uid.as_str());
     view.outcomes.iter().map(|outcome| &outcome.result).any(|result| {

@@ -1,4 +1,4 @@
-//! What the checkers read of the objects, parsed from JSON by the text of the rules.
+//! The parts of objects that the checkers read, parsed from JSON by the text of the rules.
 //!
 //! Nothing here calls the controller's own functions: a mistake in one of them must not be made a
 //! second time by the checker that looks for it.

@@ -14,7 +14,7 @@ const MINUTE_MS: i64 = 60_000;
 /// Clocks that differ by less tell when a pod was created.
 const CLOCK_TOLERANCE_MS: i64 = 1_000;
 
-/// What has taken effect.
+/// The beginnings that have taken effect.
 #[derive(Debug, Default)]
 pub(super) struct Beginnings(Vec<Beginning>);
 
@@ -85,7 +85,7 @@ impl Beginnings {
 }
 
 impl Beginning {
-    /// Whether the server has not refused it.
+    /// True if the server has not refused it.
     fn took_effect(&self, history: &History) -> bool {
         match &self.pod {
             Subject::Deleted(uid) => {
@@ -100,7 +100,7 @@ impl Beginning {
         }
     }
 
-    /// Whether pods have shown another replica that the rollout began there: an old pod ends, none
+    /// True if pods have shown another replica that the rollout began there: an old pod ends, none
     /// is left, or a new one is there. A replica whose clock is wrong does not know how new it is.
     fn is_seen(&self, view: &View, situation: &Situation) -> bool {
         let Some(on_node) = situation.nodes.get(self.node.as_str()) else { return false };

@@ -229,7 +229,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Whether the node was deleted and added again since.
+    /// True if the node was deleted and added again since.
     fn was_replaced(&self, on_node: &OnNode, since: Timestamp) -> bool {
         const TOLERANCE_MS: i64 = 2_000;
         let created = on_node.node.and_then(|node| node.created());
@@ -317,7 +317,7 @@ fn describe(pod: &Pod) -> String {
     format!("{} (terminating: {})", pod.metadata.name, pod.metadata.is_terminating)
 }
 
-/// Whether the plan surges on the node within the budget.
+/// True if the plan surges on the node within the budget.
 fn surges_within_budget(judged: &JudgedPlan, node: &str) -> bool {
     judged.creations.get(node) == Some(&Creation::SurgeWithinBudget)
 }

@@ -89,7 +89,7 @@ fn problem(
     violation(Property::Check, format!("{name}: check {check} of wave {wave} is asked {why}"))
 }
 
-/// Whether two other questions came before, within the interval of the check. One may: a check is
+/// True if two other questions came before, within the interval of the check. One may: a check is
 /// asked at the end of the bake time, too (G5).
 fn is_too_soon(known: &KnownAnswer, policies: &[&Policy], view: &View) -> bool {
     let question = &known.question;
@@ -128,7 +128,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether the question may be asked while this record is stored.
+    /// True if the question may be asked while this record is stored.
     fn is_right(&self, at: u64, record: &Record, all: &[(u64, &Record)], policy: &Policy) -> bool {
         let since = self.question.since;
         let is_baking = record.phase == Phase::Baking && record.since == since;

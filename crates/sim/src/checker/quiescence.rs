@@ -1,5 +1,5 @@
-//! What holds at rest: no rule demands another write, and the status is correct (C21, C23, C42,
-//! C44, C53, C70).
+//! The state at rest: no rule demands another write, and the status is correct (C21, C23, C42, C44,
+//! C53, C70).
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub(super) fn check(
     installation.roles().iter().find_map(|role| of_role(*role))
 }
 
-/// What is left to do for the replicas with a role.
+/// The work left to do for the replicas with a role.
 fn problem(situation: &Situation, installation: Installation) -> Problem {
     let guarded = || guard(situation).or_else(|| beside::left_out(situation, installation));
     let controlled = || {
@@ -67,7 +67,7 @@ fn problem(situation: &Situation, installation: Installation) -> Problem {
     .or_else(|| rollout(situation))
 }
 
-/// What a controller that has nothing to do has left undone besides pods and records: owners,
+/// The work left undone by a controller that has nothing to do, besides pods and records: owners,
 /// revisions and, unless it may wait with it, the status.
 pub(super) fn left_undone(
     situation: &Situation,
@@ -129,7 +129,7 @@ fn placement(situation: &Situation) -> Problem {
     None
 }
 
-/// Whether a surge is stuck: a taint appeared after the new pod was created and before it started,
+/// True if a surge is stuck: a taint appeared after the new pod was created and before it started,
 /// or that pod has a bad ConfigMap. The new pod cannot start, and the old one remains until it does
 /// (C26).
 fn is_stuck_surge(situation: &Situation, here: &[&Pod]) -> bool {
@@ -186,7 +186,7 @@ fn revisions(situation: &Situation) -> Problem {
     problem(format!("revision {} is beyond the limit of {limit}", unused.metadata.name))
 }
 
-/// What is wrong at rest with the records of a DaemonSet, or with its condition (G11, G21).
+/// The problem at rest with the records of a DaemonSet, or with its condition (G11, G21).
 fn guard(situation: &Situation) -> Problem {
     let older = situation.revisions.old.iter();
     let mut records = older.filter_map(|old| old.record.as_ref().filter(|r| r.is_under_way()));
@@ -224,7 +224,7 @@ fn guard(situation: &Situation) -> Problem {
     }
 }
 
-/// Whether the reason that the condition of a DaemonSet states is true (G21); it is empty if there
+/// True if the reason that the condition of a DaemonSet states is true (G21); it is empty if there
 /// is none.
 fn is_true(situation: &Situation, reason: &str) -> bool {
     let is_paused = situation.ds.is_paused();
@@ -308,11 +308,10 @@ fn nodes_at<'s, 'a>(
     open.filter(move |(_, on_node)| situation.is_in(position, on_node))
 }
 
-/// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39);
-/// that of all nodes, whether none is done (G40).
-/// One that got the target while its wave was closed is none of the wave's. The built-in controller
-/// creates pods of the target in later waves, too, so that beside it nodes that are done need not
-/// be of this part of their group.
+/// True if a wave may have tried nothing: it has nodes, none of which is done or has failed (G39);
+/// that of all nodes if none is done (G40). One that got the target while its wave was closed is
+/// none of the wave's. The built-in controller creates pods of the target in later waves, too, so
+/// that beside it nodes that are done need not be of this part of their group.
 fn may_be_untried(situation: &Situation, record: &Record) -> bool {
     let nodes = || nodes_at(situation, &record.position);
     let is_part = matches!(record.position, Position::Wave { .. });
@@ -324,7 +323,7 @@ fn may_be_untried(situation: &Situation, record: &Record) -> bool {
     !nodes().any(is_tried) || (situation.role == Role::Beside && is_part && any_is_aside)
 }
 
-/// Whether a wave has nodes, and all that are open are surely set aside; in that of all nodes, they
+/// True if a wave has nodes, and all that are open are surely set aside; in that of all nodes, they
 /// may have failed as well.
 fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
     let is_untried = |(_, on_node): (&str, &OnNode)| {
@@ -334,7 +333,7 @@ fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
     record.phase == Phase::Updating && nodes().next().is_some() && nodes().all(is_untried)
 }
 
-/// Whether a revision is in use that should be recorded as the base, because none is (G37).
+/// True if a revision is in use that should be recorded as the base, because none is (G37).
 fn lacks_base(situation: &Situation) -> bool {
     let Some(target) = situation.revisions.current.last() else { return false };
     let mut all = situation.revisions.old_and_target();
@@ -343,20 +342,20 @@ fn lacks_base(situation: &Situation) -> bool {
         && all.any(|it| !it.has_record() && situation.pods_of(it, target) > 0)
 }
 
-/// Whether the wave of a record needs no approval, or has it.
+/// True if the wave of a record needs no approval, or has it.
 fn is_approved(situation: &Situation, record: &Record) -> bool {
     let Some(policy) = situation.ds.policy.valid() else { return false };
     !policy.needs_approval(&record.position)
         || record.approvals.contains(&policy.order_name(&record.position))
 }
 
-/// Whether a pod of the target is left.
+/// True if a pod of the target is left.
 fn has_target_pod(situation: &Situation) -> bool {
     let pods = situation.nodes.values().flat_map(OnNode::deletable);
     pods.into_iter().any(|pod| situation.is_updated(pod))
 }
 
-/// Whether a node of the rollout may hold it up: its pod cannot start, or cannot leave.
+/// True if a node of the rollout may hold it up: its pod cannot start, or cannot leave.
 fn has_blocker(situation: &Situation) -> bool {
     nodes_at(situation, &Position::AllNodes).any(|(_, on_node)| !on_node.has_passed())
 }

@@ -7,29 +7,29 @@ use super::situation::{OnNode, Situation};
 use super::stage::Wanted;
 
 impl Deletion {
-    /// Whether a rollout begins on a node with this deletion (G14).
+    /// True if a rollout begins on a node with this deletion (G14).
     pub(super) fn begins(self) -> bool {
         self == Self::OldAndUnavailable || self.is_within_budget()
     }
 
-    /// Whether the budget must allow it.
+    /// True if the budget must allow it.
     pub(super) fn is_within_budget(self) -> bool {
         matches!(self, Self::WithinBudget | Self::GoingBack | Self::Removed | Self::Excused)
     }
 }
 
 impl Creation {
-    /// Whether a rollout begins on a node with this creation (G14).
+    /// True if a rollout begins on a node with this creation (G14).
     pub(super) fn begins(self) -> bool {
         matches!(self, Self::SurgeAtOnce | Self::SurgeWithinBudget)
     }
 
-    /// Whether the budget must allow it.
+    /// True if the budget must allow it.
     pub(super) fn is_within_budget(self) -> bool {
         self == Self::SurgeWithinBudget
     }
 
-    /// What coverage calls the reason.
+    /// The name of the reason in coverage.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -49,7 +49,7 @@ pub(super) enum Doubt {
 }
 
 impl<'a> Situation<'a> {
-    /// Whether a new pod that replaces another one counts as available.
+    /// True if a new pod that replaces another one counts as available.
     fn is_replacement_available(&self, pod: &Pod, doubt: Doubt) -> bool {
         match doubt {
             Doubt::Allows => self.may_be_available(pod),
@@ -57,7 +57,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether an old pod counts as available. Without a policy one that is ready does, too: it
+    /// True if an old pod counts as available. Without a policy one that is ready does, too: it
     /// soon is (C52).
     fn is_old_available(&self, pod: &Pod, doubt: Doubt) -> bool {
         let is_soon =
@@ -123,7 +123,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether only the base's placement removes a pod of the target from a node that goes back:
+    /// True if only the base's placement removes a pod of the target from a node that goes back:
     /// that may be done within the budget, as where it is replaced (G41).
     pub(super) fn is_target_on_its_way_back(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
         self.goes_back()
@@ -138,7 +138,7 @@ impl<'a> Situation<'a> {
         self.is_target_on_its_way_back(on_node, pod) && self.is_away(on_node)
     }
 
-    /// Whether the pod is one too many on its node (C25, C26).
+    /// The deletion of the pod as one too many on its node (C25, C26).
     fn surplus(&self, on_node: &OnNode<'a>, pod: &Pod, doubt: Doubt) -> Option<Deletion> {
         let is_it = |other: &Pod| other.metadata.uid == pod.metadata.uid;
         if !self.ds.strategy.surges() {
@@ -155,7 +155,8 @@ impl<'a> Situation<'a> {
         (is_it(old) && is_superseded).then_some(Deletion::Superseded)
     }
 
-    /// Whether the pod is the old one of its node, and the rolling update replaces it (C52, C53).
+    /// The deletion of the pod as the old one of its node, which the rolling update replaces (C52,
+    /// C53).
     pub(super) fn old(&self, on_node: &OnNode<'a>, pod: &Pod, doubt: Doubt) -> Option<Deletion> {
         let budget = self.budget()?;
         let active = self.active(on_node);

@@ -34,7 +34,7 @@ pub(super) fn written(write: &PendingWrite) -> Option<Record> {
     (is_revision && is_patch).then(written).flatten()
 }
 
-/// Whether a plan holds a record and nothing else, or waits for one of unknown outcome (G9).
+/// True if a plan holds a record and nothing else, or waits for one of unknown outcome (G9).
 pub(super) fn comes_first(view: &View) -> bool {
     let is_record = |write: &Write| matches!(write, Write::WriteRecord { .. });
     let is_unknown = view.outcomes.iter().any(|outcome| {
@@ -282,7 +282,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What an order does (G10).
+    /// The problem with the effect of an order (G10).
     fn order(&self, old: &Record, new: &Record, policy: Option<&Policy>) -> Option<String> {
         let order = self.situation.ds.order.as_ref();
         let Some(order) = order.filter(|order| Some(&order.text) == new.order.as_ref()) else {
@@ -360,7 +360,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a rollout that begins again may have to wait: for somebody who resumes it, or allows
+    /// True if a rollout that begins again may have to wait: for somebody who resumes it, or allows
     /// it to remove pods (G38, G42).
     fn may_retry_wait(&self) -> bool {
         self.situation.ds.is_paused()
@@ -491,7 +491,7 @@ impl Judge<'_> {
         self.situation.open_nodes.contains(name)
     }
 
-    /// Whether a node is as it should be before its wave is open: it has no pod, and needs none.
+    /// True if a node is as it should be before its wave is open: it has no pod, and needs none.
     fn needs_nothing(&self, on_node: &OnNode) -> bool {
         matches!(self.situation.stage, Stage::Pending)
             && on_node.by_target != Eligibility::ShouldRun
@@ -503,7 +503,7 @@ impl Judge<'_> {
         current.any(|revision| revision.metadata.hash() == Some(hash))
     }
 
-    /// Whether surely no node is done, held ones included, although the target should run on some
+    /// True if surely no node is done, held ones included, although the target should run on some
     /// (G40).
     fn is_undone(&self) -> bool {
         let nodes = || self.situation.nodes.values().filter(|on_node| on_node.node.is_some());

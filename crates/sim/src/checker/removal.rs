@@ -32,7 +32,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether the pod is removed with one that only the target's own placement removes, while the
+    /// Yes if the pod is removed with one that only the target's own placement removes, while the
     /// node keeps what it is.
     pub(super) fn is_removal(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
         let is_step = self.role == Role::Controller
@@ -90,7 +90,7 @@ impl<'a> Situation<'a> {
         self.nodes.values().filter(may_lose).count()
     }
 
-    /// Whether the built-in controller may have removed the pod of the node, as the target's
+    /// True if the built-in controller may have removed the pod of the node, as the target's
     /// placement demands.
     pub(super) fn may_have_lost(&self, on_node: &OnNode<'a>) -> bool {
         let mut old = self.revisions.old.iter();
@@ -100,7 +100,7 @@ impl<'a> Situation<'a> {
             && on_node.node.is_some_and(allows)
     }
 
-    /// Whether the rollout may have to wait before a wave that removes pods.
+    /// True if the rollout may have to wait before a wave that removes pods.
     pub(super) fn may_await_removals(&self) -> bool {
         let Some(policy) = self.ds.policy.valid().filter(|_| self.goes_forward()) else {
             return false;
@@ -144,7 +144,7 @@ pub(super) fn check(
     Some(situation.violation(Property::Gate, problem))
 }
 
-/// Whether a policy may have allowed to remove as many pods since the attempt began, or somebody
+/// True if a policy may have allowed to remove as many pods since the attempt began, or somebody
 /// has promoted it.
 fn may_be_allowed(situation: &Situation, record: &Record, history: &History) -> bool {
     let Some(current) = situation.revisions.current.last() else { return true };
@@ -203,7 +203,7 @@ pub(super) fn unawaited(
     Some(format!("goes on to node {reached}, while the pods of {lost:?} are removed"))
 }
 
-/// Whether the pod of a node that is what it was is surely removed by the target's placement alone:
+/// True if the pod of a node that is what it was is surely removed by the target's placement alone:
 /// it was there when the template was replaced.
 fn was_surely_removed(
     situation: &Situation,

@@ -1,4 +1,5 @@
-//! What the record and the policy of a rollout allow (G6, G7, G11, G15), by the text of the rules.
+//! The stage of a rollout, which its record and its policy decide (G6, G7, G11, G15), by the text
+//! of the rules.
 
 use everynode_core::api::Timestamp;
 
@@ -7,7 +8,7 @@ use crate::role::Role;
 use super::history::History;
 use super::model::{DaemonSet, Phase, Policy, PolicySource, Record, Revision};
 
-/// What record and policy allow.
+/// The stage of a rollout: what its record and its policy allow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage<'a> {
     /// Nothing guards the rollout (G2).
@@ -30,9 +31,9 @@ pub(super) enum Stage<'a> {
 /// Which pods are replaced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Movement {
-    /// Whether nodes that have the target get the base; otherwise open nodes get the target.
+    /// True if nodes that have the target get the base; otherwise open nodes get the target.
     pub goes_back: bool,
-    /// Whether any pod is replaced for its revision.
+    /// True if any pod is replaced for its revision.
     pub replaces: bool,
 }
 

@@ -58,7 +58,7 @@ pub(super) fn check(
     )
 }
 
-/// Whether another pod has the tag and other copies, or another tag and the same copies (G58).
+/// True if another pod has the tag and other copies, or another tag and the same copies (G58).
 fn is_mistaken(situation: &Situation, pod: &Value, tag: Option<String>) -> bool {
     let Some(tag) = tag else { return false };
     let names = named(pod);

@@ -81,7 +81,7 @@ fn problem(
     (open.len() > most + relabelled).then(|| format!("more than {most} nodes are open: {open:?}"))
 }
 
-/// Whether the waves up to a position surely have the node: all nodes of one of its groups, or all
+/// True if the waves up to a position surely have the node: all nodes of one of its groups, or all
 /// nodes.
 pub(super) fn surely_reaches(
     situation: &Situation,

@@ -15,7 +15,7 @@ use super::Mutation;
 
 const INTERVAL_MS: i64 = 2 * 60_000;
 
-/// What a replica has seen, and when it forgets some of it.
+/// The observations of a replica, some of which it forgets from time to time.
 #[derive(Default)]
 pub(crate) struct Forgetting {
     daemon_sets: BTreeMap<DaemonSetKey, DaemonSetObject>,
@@ -48,7 +48,8 @@ impl Forgetting {
         }
     }
 
-    /// What the replica believes for one step because it has forgotten something, and the truth.
+    /// The false belief of the replica for one step, because it has forgotten something, and the
+    /// truth.
     pub(crate) fn forget(
         &mut self,
         mutation: Mutation,

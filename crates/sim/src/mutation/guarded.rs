@@ -289,7 +289,7 @@ impl GuardedMutation {
         }
     }
 
-    /// Whether the replica believes something wrong of pods. What it states of them is not judged,
+    /// True if the replica believes something wrong of pods. What it states of them is not judged,
     /// so that the checker of the property must find the bug.
     pub(super) const fn misleads(self) -> bool {
         matches!(self, Self::DisturbedIsDone | Self::LargerTenth | Self::IgnoreOutages)

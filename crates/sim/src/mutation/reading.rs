@@ -1,4 +1,4 @@
-//! What a replica reads of objects, with a deliberate bug.
+//! The reading of objects by a replica, with a deliberate bug.
 
 use everynode_core::api::{HASH_LABEL, PAUSED_ANNOTATION, TEMPLATE_GENERATION_LABEL};
 use everynode_sandbox::json::{Value, json};

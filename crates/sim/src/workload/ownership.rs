@@ -92,7 +92,7 @@ fn change_labels(world: &mut World, rng: &mut Pcg64Mcg) {
     world.update(kind, object);
 }
 
-/// Whether the object had the finalizer, which is removed.
+/// True if the object had the finalizer, which is removed.
 fn remove_finalizer(object: &mut Value) -> bool {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() else { return false };
     let before = finalizers.len();

@@ -201,7 +201,7 @@ impl World {
         self.inject_after_write(injected_fault)
     }
 
-    /// Whether this is a write that each new leader repeats, so that it has no end while leaders
+    /// True if this is a write that each new leader repeats, so that it has no end while leaders
     /// come and go. One tells in a status what its clock shows, which is wrong, or was when a
     /// record was written: whether a bake time is over, or a pod is available. One tells which
     /// nodes have had no available pod for a minute, once it has seen that itself (G32, G41). One
@@ -320,7 +320,7 @@ impl World {
     }
 }
 
-/// What coverage calls the fault of a write; `None` if there is none.
+/// The name in coverage of the fault of a write; `None` if there is none.
 fn fault_name(outcome: &RequestOutcome) -> Option<&'static str> {
     match outcome {
         RequestOutcome::Served => None,
@@ -332,7 +332,7 @@ fn fault_name(outcome: &RequestOutcome) -> Option<&'static str> {
     }
 }
 
-/// Whether this is a write of a plan. Renewals of the lease are no such writes, nor are dry runs.
+/// True if this is a write of a plan. Renewals of the lease are no such writes, nor are dry runs.
 fn is_counted(request: &Request, target: Option<&Target>) -> bool {
     request.is_write()
         && target.is_some_and(|target| target.kind.kind != "Lease" && !target.is_dry_run)

@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// Whether the API server streams lists to this replica. A server without this feature refuses
+    /// True if the API server streams lists to this replica. A server without this feature refuses
     /// such a request.
     fn supports_streaming_lists(&self, number: u64) -> bool {
         (self.setting.seed.wrapping_add(number)).is_multiple_of(2)

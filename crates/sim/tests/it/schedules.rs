@@ -110,7 +110,7 @@ fn no_schedule_beside_the_built_in_controller_violates_a_property() {
     assert!(rolled_back > 0 || count < ROLL_BACK_MIN, "nothing was rolled back: {coverage}");
 }
 
-/// What the schedules of a test have led to.
+/// The results of the schedules of a test.
 struct Played {
     /// Number of objects with bytes that are not UTF-8.
     invalid: usize,

@@ -22,7 +22,7 @@ pub(in crate::checker) struct ConfigMap {
     /// Its data, text and bytes.
     pub content: Value,
     digest: String,
-    /// Whether pods that start with it do not become ready, or restart.
+    /// True if pods that start with it do not become ready, or restart.
     pub is_bad: bool,
     pub copy_of: Option<String>,
     pub is_immutable: bool,

@@ -33,11 +33,11 @@ pub(in crate::checker) struct DaemonSet {
     config_maps: Vec<String>,
     pub placement: Placement,
     pub strategy: Strategy,
-    /// Whether `spec.updateStrategy` is `OnDelete`.
+    /// True if `spec.updateStrategy` is `OnDelete`.
     pub is_on_delete: bool,
     pub min_ready_seconds: i64,
     pub history_limit: usize,
-    /// Whether the annotation pauses the rollout (G6, G7).
+    /// True if the annotation pauses the rollout (G6, G7).
     pub has_pause: bool,
     pub policy: PolicySource,
     /// The DaemonSet as it counts for a rollout that was promoted in full, if its policy holds
@@ -116,12 +116,12 @@ impl DaemonSet {
         Self { meaning, copies: copies.clone(), config_maps, promoted, ..self.clone() }
     }
 
-    /// Whether a revision stores the current template and its copies of ConfigMaps (C41, G58).
+    /// True if a revision stores the current template and its copies of ConfigMaps (C41, G58).
     pub(in crate::checker) fn is_stored_by(&self, revision: &Revision) -> bool {
         is_same(&revision.template, &self.meaning)
     }
 
-    /// Whether one of these revisions stores the template, whatever its copies of ConfigMaps.
+    /// True if one of these revisions stores the template, whatever its copies of ConfigMaps.
     pub(in crate::checker) fn has_revision_of_template<'a>(
         &self,
         mut revisions: impl Iterator<Item = &'a Revision>,
@@ -130,7 +130,7 @@ impl DaemonSet {
         revisions.any(|it| is_same(&it.own_template, &template))
     }
 
-    /// Whether the newest revision is of the template although it stores another text: nobody has
+    /// True if the newest revision is of the template although it stores another text: nobody has
     /// changed the template since (C41).
     pub(in crate::checker) fn has_generation_of(&self, newest: &Revision) -> bool {
         !newest.template.is_null()
@@ -139,17 +139,17 @@ impl DaemonSet {
             && newest.copies == self.copies
     }
 
-    /// Whether the DaemonSet has this object and keeps it (C21).
+    /// True if the DaemonSet has this object and keeps it (C21).
     pub(in crate::checker) fn owns(&self, object: &Metadata) -> bool {
         object.is_controlled_by(&self.metadata.uid) && self.selector.matches(&object.labels)
     }
 
-    /// Whether the DaemonSet has this object and must release it (C21).
+    /// True if the DaemonSet has this object and must release it (C21).
     pub(in crate::checker) fn releases(&self, object: &Metadata) -> bool {
         object.is_controlled_by(&self.metadata.uid) && !self.selector.matches(&object.labels)
     }
 
-    /// Whether a former DaemonSet of its name has left this pod, which has yet to end (C36).
+    /// True if a former DaemonSet of its name has left this pod, which has yet to end (C36).
     pub(in crate::checker) fn is_former(&self, pod: &Pod) -> bool {
         let Metadata { namespace, name, uid, .. } = &self.metadata;
         let controller = pod.metadata.controller.as_ref();
@@ -163,7 +163,7 @@ impl DaemonSet {
             && !pod.has_ended()
     }
 
-    /// Whether the DaemonSet must adopt this object (C21).
+    /// True if the DaemonSet must adopt this object (C21).
     pub(in crate::checker) fn adopts(&self, object: &Metadata) -> bool {
         object.controller.is_none()
             && !object.is_terminating
@@ -172,12 +172,12 @@ impl DaemonSet {
             && self.selector.matches(&object.labels)
     }
 
-    /// Whether it has a policy, valid or not, or a pause (G2).
+    /// True if it has a policy, valid or not, or a pause (G2).
     pub(in crate::checker) fn is_to_be_guarded(&self) -> bool {
         self.has_pause || self.policy != PolicySource::None
     }
 
-    /// Whether annotation or policy pauses the rollout (G6).
+    /// True if annotation or policy pauses the rollout (G6).
     pub(in crate::checker) fn is_paused(&self) -> bool {
         self.has_pause || self.policy.valid().is_some_and(|policy| policy.paused)
     }
@@ -187,7 +187,7 @@ impl DaemonSet {
         self.promoted.as_deref().filter(|_| is_promoted).unwrap_or(self)
     }
 
-    /// Whether the pod has the copies of the target, or none if that has none (G58). A pod of
+    /// True if the pod has the copies of the target, or none if that has none (G58). A pod of
     /// another DaemonSet may name any ConfigMaps, and the template generation decides all the same
     /// (C45).
     pub(in crate::checker) fn has_copies_of(&self, pod: &Pod) -> bool {
@@ -197,7 +197,7 @@ impl DaemonSet {
         }
     }
 
-    /// Whether the template generation makes the pod up to date (C45).
+    /// True if the template generation makes the pod up to date (C45).
     pub(in crate::checker) fn has_generation(&self, pod: &Pod) -> bool {
         self.template_generation.is_some() && pod.generation() == self.template_generation
     }

@@ -20,7 +20,7 @@ enum Quality {
     BestEffort,
 }
 
-/// Whether two templates that are [reduced] to their meaning differ in nothing but images of
+/// True if two templates that are [reduced] to their meaning differ in nothing but images of
 /// containers, the amounts of their CPU and memory within one class of quality of service, labels,
 /// and annotations; those that a container reads count as another difference, as do annotations
 /// that mean a restart (G56).
@@ -37,7 +37,7 @@ pub(in crate::checker) fn containers(template: &Value) -> impl Iterator<Item = (
     all.map(|container| (container["name"].as_str().unwrap_or_default(), container))
 }
 
-/// Whether the stated resources of a container have the amounts of a template. Requests that the
+/// True if the stated resources of a container have the amounts of a template. Requests that the
 /// template leaves out are its limits.
 pub(in crate::checker) fn has_amounts(stated: &Value, wanted: &Value) -> bool {
     let is_it = |list: &str, amount: &str| {
@@ -97,14 +97,14 @@ fn changed_keys<'a>(
     both.filter(move |key| value(from, key) != value(to, key))
 }
 
-/// Whether a container reads the label or the annotation from its pod.
+/// True if a container reads the label or the annotation from its pod.
 fn is_read(template: &Value, key: &str) -> bool {
     let env = containers(template).flat_map(|(_, it)| it["env"].as_array().into_iter().flatten());
     let paths = env.filter_map(|it| it["valueFrom"]["fieldRef"]["fieldPath"].as_str());
     paths.into_iter().any(|path| path.contains(&format!("'{key}'")))
 }
 
-/// Whether another value of the annotation means a restart.
+/// True if another value of the annotation means a restart.
 fn restarts(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let is_in = |of: &str| domain == of || domain.ends_with(&format!(".{of}"));

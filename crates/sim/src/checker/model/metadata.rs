@@ -56,7 +56,7 @@ impl Metadata {
         }
     }
 
-    /// Whether the object with this UID is the controller.
+    /// True if the object with this UID is the controller.
     pub(in crate::checker) fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller.as_ref().is_some_and(|controller| controller.uid == uid)
     }

@@ -29,7 +29,7 @@ impl Node {
         everynode_reference::has_recovered(&before.read, &self.read)
     }
 
-    /// Whether the condition `Ready` is true.
+    /// True if the condition `Ready` is true.
     pub(in crate::checker) fn is_ready(&self) -> bool {
         self.read.readiness == NodeReadiness::Ready
     }
@@ -42,12 +42,12 @@ impl Node {
         }
     }
 
-    /// Whether its kubelet says that it is not ready: the condition `Ready` is False.
+    /// True if its kubelet says that it is not ready: the condition `Ready` is False.
     pub(in crate::checker) fn is_unready(&self) -> bool {
         matches!(self.read.readiness, NodeReadiness::NotReady { .. })
     }
 
-    /// Whether the node has been tainted because its lease has expired.
+    /// True if the node has been tainted because its lease has expired.
     pub(in crate::checker) fn is_unreachable(&self) -> bool {
         self.read.taints.iter().any(|taint| &*taint.key == "node.kubernetes.io/unreachable")
     }

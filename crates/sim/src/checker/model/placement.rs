@@ -8,7 +8,7 @@ use everynode_sandbox::json::Value;
 use super::namespace::Namespace;
 use super::node::Node;
 
-/// Whether a node gets a pod (C10).
+/// The eligibility of a node for a pod (C10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::checker) enum Eligibility {
     /// The node does not exist.
@@ -22,7 +22,7 @@ pub(in crate::checker) enum Eligibility {
 }
 
 impl Eligibility {
-    /// Whether a pod that is there stays.
+    /// True if a pod that is there stays.
     pub(in crate::checker) fn keeps(self) -> bool {
         self >= Self::MayKeep
     }
@@ -37,7 +37,7 @@ impl Placement {
         Self(convert::placement(&template["spec"], "spec").0)
     }
 
-    /// Whether this node gets a pod of a namespace.
+    /// The eligibility of this node for a pod of a namespace.
     pub(in crate::checker) fn eligibility(
         &self,
         node: &Node,

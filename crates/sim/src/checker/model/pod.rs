@@ -9,7 +9,7 @@ use everynode_sandbox::json::Value;
 use super::config_map::named;
 use super::metadata::{Metadata, text, time};
 
-/// What kubelets put before the names of images without a registry.
+/// The text that kubelets put before the names of images without a registry.
 const REGISTRY: &str = "docker.io/library/";
 
 /// A pod.
@@ -21,15 +21,15 @@ pub(in crate::checker) struct Pod {
     /// The node to which the required node affinity pins the pod.
     pub pinned_to: Option<String>,
     pub status: PodStatus,
-    /// Whether the condition `Ready` is true.
+    /// True if the condition `Ready` is true.
     pub is_ready: bool,
     /// Since when the condition has been as it is.
     pub ready_since: Option<Timestamp>,
     /// The most restarts of a container.
     pub restarts: u64,
-    /// Whether the condition `PodScheduled` is false.
+    /// True if the condition `PodScheduled` is false.
     pub is_unschedulable: bool,
-    /// Whether the phase is `Running`.
+    /// True if the phase is `Running`.
     pub is_running: bool,
     /// The change in place that is under way. Meanwhile the hash of the pod is that of the revision
     /// to which it is changed, as it counts as one of that (G56).
@@ -40,7 +40,7 @@ pub(in crate::checker) struct Pod {
     pub containers: BTreeMap<String, Container>,
     /// The answer of the kubelet to a resize, if it is pending, and since when it has been.
     pub pending_resize: Option<(String, Option<Timestamp>)>,
-    /// Whether a resize is in progress.
+    /// True if a resize is in progress.
     pub is_resizing: bool,
 }
 
@@ -51,7 +51,7 @@ pub(in crate::checker) struct Change {
     pub to: String,
     /// The label with the hash, which it still has.
     pub label: Option<String>,
-    /// Whether the pod does not say so, but a request without an answer may have changed it.
+    /// True if the pod does not say so, but a request without an answer may have changed it.
     pub is_assumed: bool,
 }
 
@@ -60,11 +60,11 @@ pub(in crate::checker) struct Change {
 pub(in crate::checker) struct Container {
     pub image: String,
     pub resources: Value,
-    /// What the kubelet states, if it states anything.
+    /// The state of the container by its kubelet, if it states any.
     pub runs: Option<Run>,
 }
 
-/// What a kubelet states of a container.
+/// The state of a container by its kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::checker) struct Run {
     pub image: String,
@@ -72,7 +72,7 @@ pub(in crate::checker) struct Run {
     pub restarts: u64,
 }
 
-/// Whether a pod can still run, and how it ended if it cannot.
+/// The end of a pod, unless it can still run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::checker) enum PodStatus {
     #[default]
@@ -145,7 +145,7 @@ impl Pod {
         }
     }
 
-    /// Whether only a request without an answer says that the pod is being changed.
+    /// True if only a request without an answer says that the pod is being changed.
     pub(in crate::checker) fn is_assumed_to_change(&self) -> bool {
         self.change.as_ref().is_some_and(|change| change.is_assumed)
     }
@@ -160,7 +160,7 @@ impl Pod {
         time(&self.metadata.created)
     }
 
-    /// Whether the pod has ended.
+    /// True if the pod has ended.
     pub(in crate::checker) fn has_ended(&self) -> bool {
         self.status != PodStatus::Unfinished
     }
@@ -173,7 +173,7 @@ impl Pod {
         self.metadata.labels.get(TEMPLATE_GENERATION_LABEL)?.parse().ok()
     }
 
-    /// Whether the pod has been ready for this number of seconds (C54). One that is being changed
+    /// True if the pod has been ready for this number of seconds (C54). One that is being changed
     /// is not available (G56).
     pub(in crate::checker) fn is_available(&self, min_ready_seconds: i64, now: Timestamp) -> bool {
         let is_due = |since: Timestamp| since.0 + min_ready_seconds * 1000 <= now.0;

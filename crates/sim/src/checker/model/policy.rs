@@ -78,7 +78,7 @@ struct GroupLimit {
     max: Value,
 }
 
-/// What comes before a rollout (G55).
+/// The work before a rollout (G55).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 struct Prepare {
     images: Option<Images>,
@@ -138,7 +138,7 @@ pub(in crate::checker) struct Step {
     pub wait: Wait,
 }
 
-/// What must pass before a rollout goes on from a wave (G5), or is complete (G45).
+/// The conditions on which a rollout goes on from a wave (G5), or is complete (G45).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(in crate::checker) struct Wait {
@@ -208,13 +208,13 @@ impl Policy {
         self.checks.iter().find(|check| check.name == name)
     }
 
-    /// What the nodes that are in no step await without `finally` (G45).
+    /// The conditions for the nodes that are in no step, without `finally` (G45).
     pub(in crate::checker) fn wait_as_last_step(&self) -> Wait {
         let last = self.steps.last().map(|step| step.wait.clone()).unwrap_or_default();
         Wait { needs_approval: false, ..last }
     }
 
-    /// Whether somebody must approve the wave at a position.
+    /// True if somebody must approve the wave at a position.
     pub(in crate::checker) fn needs_approval(&self, position: &Position) -> bool {
         let wait = match position {
             Position::AllNodes => self.finally.as_ref(),
@@ -223,7 +223,7 @@ impl Policy {
         wait.is_some_and(|wait| wait.needs_approval)
     }
 
-    /// Whether a node leaves (G33).
+    /// True if a node leaves (G33).
     pub(in crate::checker) fn is_leaving(&self, node: &Node) -> bool {
         let Absent { taints, conditions, cordoned, nodes } = &self.absent;
         let is_one = |keys: &Option<Vec<String>>, defaults: &[&str], key: &str| match keys {
@@ -237,7 +237,7 @@ impl Policy {
             || !nodes.is_empty() && nodes.matches(&node.metadata.labels)
     }
 
-    /// Whether a node is not ready, or leaves (G33).
+    /// True if a node is not ready, or leaves (G33).
     pub(in crate::checker) fn is_absent(&self, node: &Node) -> bool {
         !node.is_ready() || self.is_leaving(node)
     }
@@ -247,7 +247,7 @@ impl Policy {
         self.prepare.images.map(|images| images.parallel.unwrap_or(50))
     }
 
-    /// Whether nodes must have the images before their old pods go (G55).
+    /// True if nodes must have the images before their old pods go (G55).
     pub(in crate::checker) fn requires_images(&self) -> bool {
         self.prepare.images.is_some_and(|images| images.required != Some(false))
     }
@@ -268,12 +268,12 @@ impl Policy {
         self.failure.as_ref().map_or(0, |rule| of(&rule.max_removed, pods))
     }
 
-    /// Whether one of its windows is open at a time of the wall clock, or it has none.
+    /// True if one of its windows is open at a time of the wall clock, or it has none.
     pub(in crate::checker) fn is_open(&self, wall: Timestamp) -> bool {
         self.windows.is_empty() || self.windows.iter().any(|window| window.is_open(wall))
     }
 
-    /// Whether each group of nodes has a limit of its own.
+    /// True if each group of nodes has a limit of its own.
     pub(in crate::checker) fn limits_groups(&self) -> bool {
         self.max_unavailable_per.is_some()
     }
@@ -297,7 +297,7 @@ impl Policy {
         }
     }
 
-    /// Whether nodes with these labels are excluded from rollouts.
+    /// True if nodes with these labels are excluded from rollouts.
     pub(in crate::checker) fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
         match &self.hold {
             Some(hold) => !hold.is_empty() && hold.matches(labels),
@@ -344,7 +344,7 @@ impl Policy {
             .collect()
     }
 
-    /// Whether nodes with these labels are in the group of a position.
+    /// True if nodes with these labels are in the group of a position.
     pub(in crate::checker) fn is_in(
         &self,
         position: &Position,
@@ -397,7 +397,7 @@ impl Check {
 }
 
 impl Wait {
-    /// Whether nothing is awaited.
+    /// True if nothing is awaited.
     pub(in crate::checker) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

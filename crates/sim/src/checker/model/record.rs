@@ -32,7 +32,7 @@ pub(in crate::checker) struct Record {
     /// The first nodes by which the rollout failed (G35).
     #[serde(default)]
     pub failed_nodes: Vec<FailedNode>,
-    /// Whether its template was replaced by that of the base (G20).
+    /// True if its template was replaced by that of the base (G20).
     #[serde(rename = "rolledBack", default)]
     pub is_rolled_back: bool,
     /// The hash of the base, if that differs from its revision in overrides or in copies of
@@ -57,7 +57,7 @@ pub(in crate::checker) enum Phase {
     Superseded,
 }
 
-/// What somebody ordered.
+/// An order that somebody gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::checker) struct Order {
     pub verb: Verb,
@@ -93,27 +93,27 @@ impl Record {
         }
     }
 
-    /// Whether the rollout has yet to end.
+    /// True if the rollout has yet to end.
     pub(in crate::checker) fn is_under_way(&self) -> bool {
         self.phase == Phase::Pending || self.has_begun()
     }
 
-    /// Whether the rollout has begun and has yet to end.
+    /// True if the rollout has begun and has yet to end.
     pub(in crate::checker) fn has_begun(&self) -> bool {
         matches!(self.phase, Phase::Updating | Phase::Baking)
     }
 
-    /// Whether somebody has promoted the rollout, in full or past a wave.
+    /// True if somebody has promoted the rollout, in full or past a wave.
     pub(in crate::checker) fn is_promoted(&self) -> bool {
         matches!(self.reason.as_deref(), Some("Promoted" | "PromotedInFull"))
     }
 
-    /// Whether it is that of a revision that was in use before (G37).
+    /// True if it is that of a revision that was in use before (G37).
     pub(in crate::checker) fn is_adoption(&self) -> bool {
         self.phase == Phase::Complete && self.reason.as_deref() == Some("Adopted")
     }
 
-    /// Whether it goes to all nodes without a policy (G43).
+    /// True if it goes to all nodes without a policy (G43).
     pub(in crate::checker) fn is_promoted_in_full(&self) -> bool {
         self.has_begun() && self.reason.as_deref() == Some("PromotedInFull")
     }

@@ -25,22 +25,22 @@ pub(in crate::checker) struct Revision {
     pub copies: Copies,
     pub placement: Placement,
     pub record: Option<Record>,
-    /// Whether it has a record that cannot be read (G44).
+    /// True if it has a record that cannot be read (G44).
     pub has_unreadable_record: bool,
 }
 
 impl Revision {
-    /// Whether anything is known of a rollout of it.
+    /// True if anything is known of a rollout of it.
     pub(in crate::checker) const fn has_record(&self) -> bool {
         self.record.is_some() || self.has_unreadable_record
     }
 
-    /// Whether it has a record, of which this holds.
+    /// True if it has a record, of which this holds.
     pub(in crate::checker) fn is_recorded(&self, holds: impl FnOnce(&Record) -> bool) -> bool {
         self.record.as_ref().is_some_and(holds)
     }
 
-    /// Whether it is recorded as complete.
+    /// True if it is recorded as complete.
     pub(in crate::checker) fn is_complete(&self) -> bool {
         self.is_recorded(|record| record.phase == Phase::Complete)
     }

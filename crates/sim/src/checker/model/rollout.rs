@@ -51,7 +51,7 @@ impl Strategy {
         Self { is_rolling: true, max_unavailable, max_surge: 0.into(), limit: Value::Null }
     }
 
-    /// Whether a node may have two pods during an update (C26).
+    /// True if a node may have two pods during an update (C26).
     pub(in crate::checker) fn surges(&self) -> bool {
         self.is_rolling && of(&self.max_surge, 1) > 0
     }

@@ -21,12 +21,12 @@ struct Expression {
 }
 
 impl Selector {
-    /// Whether the selector matches everything: then nothing is done (C33).
+    /// True if the selector matches everything: then nothing is done (C33).
     pub(in crate::checker) fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// Whether the selector matches these labels.
+    /// True if the selector matches these labels.
     pub(in crate::checker) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|Expression { key, operator, values }| {

@@ -38,7 +38,7 @@ pub(in crate::checker) fn reduced(value: &Value) -> Value {
     }
 }
 
-/// Whether JSON that a replica has written is the stored one. Stored bytes that are not UTF-8 reach
+/// True if JSON that a replica has written is the stored one. Stored bytes that are not UTF-8 reach
 /// a replica as U+FFFD, but the store has the text without the fault (C1).
 pub(in crate::checker) fn is_same(written: &Value, stored: &Value) -> bool {
     match (written, stored) {

@@ -42,7 +42,7 @@ impl From<Value> for Window {
 }
 
 impl Window {
-    /// Whether it is open at a time.
+    /// True if it is open at a time.
     pub(super) fn is_open(&self, at: Timestamp) -> bool {
         let Ok(at) = jiff::Timestamp::from_millisecond(at.0) else { return false };
         let shown = self.latest_shown(at);

@@ -27,7 +27,7 @@ impl<'a> Situation<'a> {
         policy.map_or(Update::Replace, |policy| policy.update)
     }
 
-    /// Whether a rollout whose target differs in more than can be changed in place may have to
+    /// True if a rollout whose target differs in more than can be changed in place may have to
     /// wait: with `InPlaceOnly` until it is promoted in full, the policy allows it, or there is
     /// another template (G56).
     pub(in crate::checker) fn may_not_be_in_place(&self) -> bool {
@@ -42,18 +42,18 @@ impl<'a> Situation<'a> {
             }
     }
 
-    /// Whether pods that cannot be changed may stay: with `InPlaceOnly`. Which ones cannot is not
+    /// True if pods that cannot be changed may stay: with `InPlaceOnly`. Which ones cannot is not
     /// stored (G56).
     pub(in crate::checker) fn may_keep_unchangeable_pods(&self) -> bool {
         self.goes_forward() && self.update() == Update::InPlaceOnly
     }
 
-    /// Whether it surely has to.
+    /// True if it surely has to.
     pub(in crate::checker) fn must_not_begin(&self) -> bool {
         matches!(self.base(), Governing::Old(_)) && self.may_not_be_in_place()
     }
 
-    /// Whether a pod can be changed to the revision that its node is to have; `None` if nothing
+    /// True if a pod can be changed to the revision that its node is to have; `None` if nothing
     /// shows of which revision it is. One with other copies of ConfigMaps is replaced, also with
     /// `InPlaceOnly` (G57, G58).
     fn can_be_changed(&self, pod: &Pod, on_node: &OnNode<'a>) -> Option<bool> {
@@ -80,14 +80,14 @@ impl<'a> Situation<'a> {
 }
 
 impl Situation<'_> {
-    /// Whether the DaemonSet has the revisions from which and to which a pod is changed. It may
+    /// True if the DaemonSet has the revisions from which and to which a pod is changed. It may
     /// have adopted the pod, and others may have taken a revision.
     pub(in crate::checker) fn knows(&self, change: &Change) -> bool {
         let has = |hash: &str| self.revisions.all().any(|it| it.metadata.pod_hash() == hash);
         has(&change.to) && change.label.as_deref().is_some_and(has)
     }
 
-    /// Whether the target was complete before this attempt, or in use: nodes may go back to it
+    /// True if the target was complete before this attempt, or in use: nodes may go back to it
     /// (G56).
     pub(in crate::checker) fn was_complete_before(&self, history: &History) -> bool {
         let Some(current) = self.revisions.current.last() else { return false };
@@ -174,9 +174,9 @@ pub(super) fn unnecessary(
     }
 }
 
-/// Whether a pod that is being changed is deleted because that does not succeed: its kubelet
-/// refuses the resources, or its node has no room for them for `resizeWithin`, or the API server
-/// refuses the change (G56).
+/// The deletion of a pod that is being changed, because that does not succeed: its kubelet refuses
+/// the resources, or its node has no room for them for `resizeWithin`, or the API server refuses
+/// the change (G56).
 pub(super) fn unfinished(
     view: &View,
     situation: &Situation,
@@ -203,14 +203,14 @@ pub(super) fn unfinished(
     (is_due || is_unknown || is_refused(view, pod)).then_some(Deletion::Unchangeable)
 }
 
-/// Whether `InPlaceOnly` keeps no pod: the rollout was promoted in full, or goes back by the
+/// True if `InPlaceOnly` keeps no pod: the rollout was promoted in full, or goes back by the
 /// template (G56).
 fn replaces_nevertheless(situation: &Situation, history: &History) -> bool {
     matches!(situation.stage, Stage::Moving(record) if record.is_promoted_in_full())
         || situation.was_complete_before(history)
 }
 
-/// Whether the API server has refused to change the pod.
+/// True if the API server has refused to change the pod.
 fn is_refused(view: &View, pod: &Pod) -> bool {
     view.outcomes.iter().any(|outcome| {
         let is_it = match &outcome.result.write {

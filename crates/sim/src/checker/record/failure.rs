@@ -103,7 +103,7 @@ impl Judge<'_> {
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
     }
 
-    /// What is wrong with the nodes that the record of a failure names: the first ten of those that
+    /// The problem with the nodes that the record of a failure names: the first ten of those that
     /// may have failed or may be lost (G35).
     pub(super) fn miscounted(&self, new: &Record) -> Option<String> {
         let may_be_it = |name: &str| {
@@ -205,7 +205,7 @@ impl Judge<'_> {
         names.into_iter().find(|name| has_failed(name)).cloned()
     }
 
-    /// Whether the replica's clock was set after its start, as the questions of this wave show. A
+    /// True if the replica's clock was set after its start, as the questions of this wave show. A
     /// bake time that was over by the earlier clock, while a check had not passed, remains so.
     pub(super) fn was_clock_set(&self, record: &Record, policy: &Policy) -> bool {
         self.answers(record, policy).any(|known| {

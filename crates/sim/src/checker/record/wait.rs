@@ -1,4 +1,4 @@
-//! What must pass before a rollout goes on from a wave, or is complete (G5, G39, G45).
+//! The conditions on which a rollout goes on from a wave, or is complete (G5, G39, G45).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use crate::view::WriteOutcome;
 use super::{Judge, TOLERANCE_MS};
 
 impl Judge<'_> {
-    /// What must pass before the rollout goes on from the position of a record. Where it is not
-    /// known, each of these may be it.
+    /// The conditions on which the rollout goes on from the position of a record. Where they are
+    /// not known, each of these may be the right one.
     pub(super) fn waits(&self, record: &Record, policy: &Policy) -> Vec<Wait> {
         let nothing = Wait::default();
         if record.position != Position::AllNodes {
@@ -39,7 +39,7 @@ impl Judge<'_> {
         waits
     }
 
-    /// Whether no other revision may have been stored when the rollout began.
+    /// True if no other revision may have been stored when the rollout began.
     fn may_be_first(&self, record: &Record) -> bool {
         let Some(current) = self.situation.revisions.current.last() else { return true };
         let mut records = self.history.records(&current.metadata.uid);
@@ -53,7 +53,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether there are nodes that no wave of a step has reached. One whose labels changed may
+    /// Yes if there are nodes that no wave of a step has reached. One whose labels changed may
     /// still be one of its wave (G11), and one that is set aside may count or not.
     fn has_nodes_after_steps(&self, policy: &Policy) -> Answer {
         let mut groups: BTreeMap<(usize, Group), BTreeSet<&str>> = BTreeMap::new();
@@ -93,7 +93,7 @@ impl Judge<'_> {
         self.history.nodes.of(uid).map(|(_, node)| node)
     }
 
-    /// What the rollout still awaits at a wave that bakes.
+    /// The condition that the rollout still awaits at a wave that bakes.
     pub(super) fn awaited(&self, record: &Record, wait: &Wait, policy: &Policy) -> Option<String> {
         let wave = policy.order_name(&record.position);
         if wait.needs_approval && !record.approvals.contains(&wave) {
@@ -159,7 +159,7 @@ impl Judge<'_> {
         Some(format!("pod {} became available too recently", first.metadata.name))
     }
 
-    /// Whether the replica may take a node for one that has joined: no pod of another revision was
+    /// True if the replica may take a node for one that has joined: no pod of another revision was
     /// there, or the node is younger than the attempt by its record.
     pub(super) fn may_have_joined(&self, on_node: &OnNode, record: &Record) -> bool {
         let Some(node) = on_node.node else { return true };
@@ -187,7 +187,7 @@ impl Judge<'_> {
         open.count()
     }
 
-    /// Whether a node has been there since this time, and neither down nor leaving.
+    /// True if a node has been there since this time, and neither down nor leaving.
     fn was_present(&self, policy: &Policy, uid: &str, since: Timestamp) -> bool {
         let version = self.history.version_before(since);
         let versions = (version, self.history.version());

@@ -1,4 +1,4 @@
-//! What the replica reads of pods that are changed in place, with a deliberate bug.
+//! The reading of pods that are changed in place, with a deliberate bug.
 
 use everynode_core::api::{CHANGING_ANNOTATION, HASH_LABEL};
 use everynode_sandbox::json::{Value, json};

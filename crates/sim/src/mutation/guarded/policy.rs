@@ -1,4 +1,4 @@
-//! What the replica reads of policies, with a deliberate bug.
+//! The reading of policies, with a deliberate bug.
 
 use everynode_sandbox::json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What users do in the scenarios of guarded rollouts: node-0001 is the canary.
+//! The acts of users in the scenarios of guarded rollouts: node-0001 is the canary.
 
 use everynode_core::api::{HASH_LABEL, HOLD_LABEL, ORDER_ANNOTATION, POLICY_ANNOTATION, Timestamp};
 use everynode_k8s::record::time_text;
