@@ -12,11 +12,14 @@ use crate::source::Source;
 const OF_THE_PAST: [&str; 3] = ["CHANGELOG.md", "docs/found-bugs.md", "docs/measurements/"];
 /// Documents whose names are those of the code; elsewhere they are often those of Kubernetes.
 const WITH_NAMES: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md"];
+/// The folder that cargo makes.
+const BUILD_FOLDER: &str = "target/";
 
 pub(super) fn check(root: &Path, pages: &[Source], sources: &[Source]) -> Vec<String> {
     let quoted = Regex::new("`([^`\\s]+)`").expect("a constant pattern");
     let folder = Regex::new(r"^(crates|e2e|benches|deploy|docs|examples|mutants|\.ci|\.github)/")
         .expect("a constant pattern");
+    let is_folder = Regex::new(r"^\w[\w/]*/$").expect("a constant pattern");
     let camel_case = "[A-Z][a-z]+(?:[A-Z][a-z]+)+";
     let snake_case = "[a-z]+(?:_[a-z]+)+";
     let path = r"\w+(?:::\w+)+";
@@ -34,6 +37,8 @@ pub(super) fn check(root: &Path, pages: &[Source], sources: &[Source]) -> Vec<St
                     root.join(name).exists() || root.join(format!("{name}.rs")).exists()
                 } else if name.ends_with(".rs") {
                     sources.iter().any(|source| ends_with(&source.path, name))
+                } else if is_folder.is_match(name) && name != BUILD_FOLDER {
+                    sources.iter().any(|source| is_below(&source.path, name))
                 } else if has_names && of_code.is_match(name) {
                     name.trim_end_matches("()").split("::").all(|part| known.contains(part))
                 } else {
@@ -59,6 +64,11 @@ fn ends_with(path: &str, end: &str) -> bool {
     path.strip_suffix(end).is_some_and(|start| start.is_empty() || start.ends_with('/'))
 }
 
+/// True if the path leads through these whole folders.
+fn is_below(path: &str, folders: &str) -> bool {
+    path.starts_with(folders) || path.contains(&format!("/{folders}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +76,8 @@ mod tests {
     #[test]
     fn places_that_do_not_exist_are_reported() {
         let page = "`wave.rs`, `old.rs`, `crates/gone`, `NodeSlot`, `SlotOfNode`, `apps/v1`\n\
-                    `NodeSlot::is_open`, `NodeSlot::was_open`, `has_left()`\n";
+                    `NodeSlot::is_open`, `NodeSlot::was_open`, `has_left()`\n\
+                    `rollout/`, `src/rollout/`, `out/`, `rollout/wave/`, `target/`, `https://`\n";
         let pages = [
             Source::new("ARCHITECTURE.md", page),
             Source::new("docs/faq.md", "`DaemonSet` and `NetworkPolicy` of `e2e/no.rs`"),
@@ -82,6 +93,8 @@ mod tests {
                 "ARCHITECTURE.md:1: there is no SlotOfNode",
                 "ARCHITECTURE.md:2: there is no NodeSlot::was_open",
                 "ARCHITECTURE.md:2: there is no has_left()",
+                "ARCHITECTURE.md:3: there is no out/",
+                "ARCHITECTURE.md:3: there is no rollout/wave/",
                 "docs/faq.md:1: there is no e2e/no.rs",
             ]
         );
