@@ -7,19 +7,29 @@
 //!
 //! # Layout
 //!
-//! - [`api`]: the parts of Kubernetes' objects that decisions read.
-//! - [`placement`]: whether a node should run a pod, and the reasons if it should not.
-//! - [`ownership`]: whether a pod or a revision belongs to a DaemonSet.
-//! - [`admission`]: whether a created pod counts for its node, as the API server stored it.
-//! - [`node_table`]: the nodes of the cluster, which all DaemonSets share.
-//! - [`revisions`]: the hash of a template. The revision history is internal.
-//! - `node`: a slot for each node, and its assessment. Internal.
-//! - `rollout`: guarded rollouts: where a rollout is, which record comes next, which nodes get a
-//!   template. Internal.
-//! - [`daemon_set`]: [`DaemonSetState`](daemon_set::DaemonSetState), everything known of one
-//!   DaemonSet. It applies observations and plans writes.
-//! - [`plan`]: the output. A caller executes each [`Write`](plan::Write) and returns its
-//!   [`WriteResult`](plan::WriteResult).
+//! Layers, each of which uses only those before it. Those without a link are internal.
+//!
+//! 1. [`api`]: the parts of Kubernetes' objects that decisions read, and what one says by itself,
+//!    such as a template's default tolerations, a budget, or when a window opens. `api::schema`
+//!    says how values of a policy are written.
+//! 2. [`placement`]: whether a node should run a pod, and the reasons if it should not.
+//! 3. - `memo`: values that are computed again when their inputs change.
+//!    - [`node_table`]: the nodes of the cluster and their numbers, which all DaemonSets share.
+//!    - [`ownership`]: whether a pod or a revision belongs to a DaemonSet.
+//!    - `backoff`: delays that double.
+//! 4. [`plan`]: the output. A caller executes each [`Write`](plan::Write) and returns its
+//!    [`WriteResult`](plan::WriteResult).
+//! 5. - `config`: settings that all DaemonSets share, and the duties of each mode.
+//!    - [`admission`]: whether a created pod counts for its node, as the API server stored it.
+//!    - `expectations`: writes that no watch has shown.
+//! 6. - [`revisions`]: the hash of a template. The revision history is internal.
+//!    - `pod_changes`: pods that are changed in place.
+//!    - `copying`: copies of ConfigMaps.
+//! 7. `node`: a slot for each node, and its assessment.
+//! 8. `rollout`: guarded rollouts: where a rollout is, which record comes next, which nodes get a
+//!    template.
+//! 9. [`daemon_set`]: [`DaemonSetState`](daemon_set::DaemonSetState), everything known of one
+//!    DaemonSet. It applies observations and plans writes.
 //!
 //! # Example
 //!

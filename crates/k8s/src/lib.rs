@@ -8,8 +8,8 @@
 //!
 //! Reading:
 //!
-//! - [`convert`]: nodes, pods, DaemonSets, ControllerRevisions and namespaces, from bytes to the
-//!   types of the core. The raw template is kept beside a DaemonSet.
+//! - [`convert`]: nodes, pods, DaemonSets, ControllerRevisions and namespaces, from JSON or
+//!   protobuf to the types of the core. The raw template is kept beside a DaemonSet.
 //! - [`policies`]: which policy governs a DaemonSet.
 //! - [`json_path`]: one value from the beginning of a JSON text, without reading the rest.
 //!

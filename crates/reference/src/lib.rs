@@ -2,8 +2,9 @@
 //!
 //! [`decide`] reads whole objects and returns all effects that the rules demand. It keeps nothing
 //! between two calls, and computes everything anew wherever it is needed: slow, and obvious. The
-//! core and the simulation are compared with it, so it calls no function of the core that decides
-//! anything; it uses only the core's values ([`everynode_core::api`]).
+//! core's tests compare the core with it, and the simulation asks it which nodes a template allows.
+//! So it calls no function of the core that decides anything; it uses only the core's values
+//! ([`everynode_core::api`]).
 //!
 //! One file for each group of rules: `placement` (C10–C15), `ownership` (C21), `pods` (C20–C27),
 //! `revisions` (C40–C45), `rolling_update` (C50–C55), `status` (C70). Guarded and paused rollouts

@@ -9,21 +9,24 @@
 //!
 //! From the wire to the stored object:
 //!
-//! * [`start`] runs everything: it is the only part besides [`http`] that uses the clock and does
-//!   I/O.
+//! * [`start`] runs everything and applies manifests: its module is the only part besides [`http`]
+//!   that uses the clock and does I/O.
 //! * [`http`] authenticates and authorizes requests and negotiates the form of the response.
 //!   [`fault`] describes the errors that it can inject.
-//! * [`registry`] has the rules of every write: metadata, [`defaults`], admission, [`validation`]
-//!   and [`patch`]es.
+//! * `authorization` says what the stored roles and bindings allow to whom.
+//! * [`registry`] has the rules of every write: metadata, [`defaults`], [`validation`] and
+//!   [`patch`]es; admission and allocation as plugins; and the subresources that are no part of an
+//!   object.
 //! * [`store`] has the objects, a resourceVersion, and the log of changes that watches read.
 //! * [`cluster`] is the simulation: the components read the log and write through the registry, as
 //!   clients do.
 //!
-//! [`kind`] says what a kind is, and [`kinds`] has a file for each: its names, columns, defaults,
-//! rules and strategy. [`defaults`], [`validation`] and [`printer`] apply what the kind of an
-//! object says; [`json`], [`object`] and [`status`] have the types that all layers use. What knows
-//! no kind is the crate `everynode-apiserver`, whose modules this one re-exports. Everything except
-//! for [`start`] and [`http`] is sans-IO: time and randomness are arguments, so that a run can be
+//! [`kind`] says what a kind is, and [`kinds`] has a file for each, or for two that are alike: its
+//! names, columns, defaults, rules and strategy; those that are only kept and need no code are rows
+//! of `kinds::kept`. [`defaults`], [`validation`] and [`printer`] apply what the kind of an object
+//! says; [`json`], [`object`] and [`status`] have the types that all layers use. What knows no kind
+//! is the crate `everynode-apiserver`, whose modules this one re-exports. Everything except for
+//! [`start`] and [`http`] is sans-IO: time and randomness are arguments, so that a run can be
 //! repeated exactly.
 //!
 //! [`http`]: everynode_apiserver::http
