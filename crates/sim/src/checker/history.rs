@@ -151,12 +151,12 @@ impl History {
         self.steps.entry(record.steps.clone()).or_insert_with(|| policy.steps.clone());
     }
 
-    /// Whether the position of a record refers to the steps of this policy.
+    /// True if the position of a record refers to the steps of this policy.
     pub(super) fn is_of_steps(&self, record: &Record, policy: &Policy) -> bool {
         self.steps.get(&record.steps) == Some(&policy.steps)
     }
 
-    /// Whether a pod of a rolling update has the hash of another revision than the newest one.
+    /// True if a pod of a rolling update has the hash of another revision than the newest one.
     pub(super) fn has_rollout(&self) -> bool {
         self.daemon_sets.all().any(|ds| {
             let revisions = self.revisions.all().filter(|revision| ds.owns(&revision.metadata));
@@ -264,7 +264,7 @@ impl<T> Versions<T> {
         states[..count].last()?.1.as_deref()
     }
 
-    /// Whether an object was changed after one version and up to another.
+    /// True if an object was changed after one version and up to another.
     pub(super) fn has_changed(&self, uid: &str, after: u64, until: u64) -> bool {
         let mut states = self.objects.get(uid).into_iter().flatten();
         states.any(|(at, _)| *at > after && *at <= until)
@@ -303,7 +303,7 @@ impl<T> Versions<T> {
         self.objects.values().filter_map(|states| states.last()?.1.as_deref())
     }
 
-    /// Whether an object was so at a version and until another one.
+    /// True if an object was so at a version and until another one.
     pub(super) fn was_always(
         &self,
         uid: &str,

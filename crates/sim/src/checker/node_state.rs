@@ -30,12 +30,12 @@ impl OnNode<'_> {
         self.stated.map(|stated| stated.state)
     }
 
-    /// Whether the node does not hold up its wave (G39).
+    /// True if the node does not hold up its wave (G39).
     pub(super) fn has_passed(&self) -> bool {
         self.is_tried() || self.is_aside()
     }
 
-    /// Whether the rollout has tried something on the node (G39).
+    /// True if the rollout has tried something on the node (G39).
     pub(super) fn is_tried(&self) -> bool {
         self.is_done() || self.has_failed()
     }
@@ -48,7 +48,7 @@ impl OnNode<'_> {
         self.state() == Some(NodeState::Failed)
     }
 
-    /// Whether the node is set aside (G33).
+    /// True if the node is set aside (G33).
     pub(super) fn is_aside(&self) -> bool {
         matches!(self.state(), Some(NodeState::SetAside(_)))
     }
@@ -57,17 +57,17 @@ impl OnNode<'_> {
         self.state() == Some(NodeState::SetAside(SetAside::Lost))
     }
 
-    /// Whether the rollout has yet to begin on the node.
+    /// True if the rollout has yet to begin on the node.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.state(), Some(NodeState::Waiting { .. }))
     }
 
-    /// Whether an earlier rollout took its available pod away, and nothing was done since.
+    /// True if an earlier rollout took its available pod away, and nothing was done since.
     pub(super) fn is_taken(&self) -> bool {
         matches!(self.state(), Some(NodeState::Waiting { outage: Outage::Taken }))
     }
 
-    /// Whether the rollout was done with the node before, and is not now.
+    /// True if the rollout was done with the node before, and is not now.
     pub(super) fn was_passed(&self) -> bool {
         matches!(self.state(), Some(NodeState::Updating { was_passed: true, .. }))
     }
@@ -78,7 +78,7 @@ impl OnNode<'_> {
 }
 
 impl Situation<'_> {
-    /// Whether a policy guards a rollout that goes forward, or has yet to begin.
+    /// True if a policy guards a rollout that goes forward, or has yet to begin.
     pub(super) fn goes_forward(&self) -> bool {
         self.is_guarded() && self.movement().is_some_and(|movement| !movement.goes_back)
     }
@@ -94,7 +94,7 @@ impl Situation<'_> {
         first.map_or(history.version(), |(at, _)| at)
     }
 
-    /// Whether the target has had another attempt before this one.
+    /// True if the target has had another attempt before this one.
     pub(super) fn is_repeated(&self, history: &History) -> bool {
         let (Stage::Moving(record), Some(current)) = (&self.stage, self.revisions.current.last())
         else {
@@ -104,7 +104,7 @@ impl Situation<'_> {
         records.any(|(_, it)| it.began != record.began && it.phase != Phase::Pending)
     }
 
-    /// Whether nothing shows of which revision pods are, or which ones are there.
+    /// True if nothing shows of which revision pods are, or which ones are there.
     fn is_in_doubt(&self, on_node: &OnNode, view: &View) -> bool {
         let is_unknown = |WriteOutcome { result, .. }: &WriteOutcome| match &result.write {
             Write::DeletePod(pod) => {
@@ -143,7 +143,7 @@ pub(super) fn check(view: &View, situation: &Situation, history: &History) -> Op
     })
 }
 
-/// What a replica states of a node.
+/// A replica's statement about a node, and what it is judged by.
 struct Claim<'s, 'a> {
     view: &'s View,
     situation: &'s Situation<'a>,
@@ -196,7 +196,7 @@ impl Claim<'_, '_> {
         }
     }
 
-    /// Whether the last pod of the target here has ended since nodes go back and while the node was
+    /// True if the last pod of the target here has ended since nodes go back and while the node was
     /// up, as the replica has seen, and no pod of the base has been ready since.
     fn was_taken_back(&self) -> bool {
         let Some(back) = self.situation.back_since(self.history) else { return false };
@@ -232,13 +232,13 @@ impl Claim<'_, '_> {
         self.of_target().next().is_some()
     }
 
-    /// Whether the rollout has begun by the pods of the target: one that ends beside an old one is
+    /// True if the rollout has begun by the pods of the target: one that ends beside an old one is
     /// no beginning.
     fn is_touched(&self) -> bool {
         self.of_target().any(|our| !our.is_going || !self.has_old())
     }
 
-    /// Whether an old pod is there that stays.
+    /// True if an old pod is there that stays.
     fn has_old(&self) -> bool {
         self.of_others().any(|our| !our.is_going)
     }
@@ -264,7 +264,7 @@ impl Claim<'_, '_> {
         }
     }
 
-    /// Whether the node must be set aside while the rollout has done nothing there.
+    /// True if the node must be set aside while the rollout has done nothing there.
     fn must_be_aside(&self) -> bool {
         let is_tainted = self.on_node.by_target == Eligibility::MayKeep;
         let mut unscheduled = self.of_others().filter(|our| our.pod.is_unschedulable);
@@ -277,13 +277,13 @@ impl Claim<'_, '_> {
             || is_down
     }
 
-    /// Whether the pod has a revision that was tried: then that may be why it cannot be scheduled.
+    /// True if the pod has a revision that was tried: then that may be why it cannot be scheduled.
     fn was_tried(&self, pod: &Pod) -> bool {
         let own = self.situation.old_revision_of(pod);
         own.is_none_or(|own| own.is_recorded(|it| it.phase != Phase::Complete))
     }
 
-    /// Whether the old pod was surely available less than this time ago, for as long as watches
+    /// True if the old pod was surely available less than this time ago, for as long as watches
     /// need to show it.
     fn had_available_pod_within(&self, within_ms: i64) -> bool {
         let situation = self.situation;
@@ -311,7 +311,8 @@ impl Claim<'_, '_> {
         is_it.then_some(until)
     }
 
-    /// Whether the pod of a waiting node became unavailable after the attempt began (G14).
+    /// The problem with the stated outage: whether the pod of a waiting node became unavailable
+    /// after the attempt began (G14).
     fn outage(&self, outage: Outage) -> Problem {
         let old: Vec<&OurPod> = self.of_others().collect();
         let is_available = |our: &&OurPod| {
@@ -367,7 +368,7 @@ impl Claim<'_, '_> {
         is_limited.then(|| limit_ms(self.situation.ds, self.policy))
     }
 
-    /// Whether the node, with a pod of the target that is not ready, or down, has surely been so
+    /// True if the node, with a pod of the target that is not ready, or down, has surely been so
     /// for longer than this.
     fn lasts(&self, limit_ms: i64) -> bool {
         let since = Timestamp(self.situation.now.0 - limit_ms - UNORDERED_MS);
@@ -487,7 +488,7 @@ impl Claim<'_, '_> {
         self.policies().filter_map(|(_, policy)| policy.failure.as_ref()?.max_restarts).min()
     }
 
-    /// Whether a pod of another revision may have been available here when the rollout began.
+    /// True if a pod of another revision may have been available here when the rollout began.
     fn may_have_been_well(&self) -> bool {
         let created = self.node.created().map_or(0, |at| at.0);
         let took_over = self.stated.known_since.0 + UNORDERED_MS > created;
@@ -497,7 +498,7 @@ impl Claim<'_, '_> {
             || pods.any(|pod| pod.is_ready && self.is_here(pod) && !self.situation.is_updated(pod))
     }
 
-    /// Whether the node must have failed, because a pod restarts too often, even if it is
+    /// True if the node must have failed, because a pod restarts too often, even if it is
     /// available.
     fn has_surely_failed(&self) -> bool {
         let Stage::Moving(record) = &self.situation.stage else { return false };
@@ -516,7 +517,7 @@ impl Claim<'_, '_> {
             && self.was_surely_well()
     }
 
-    /// Whether the last pod of another revision was surely available to its end.
+    /// True if the last pod of another revision was surely available to its end.
     fn was_surely_well(&self) -> bool {
         // A replica whose watch is behind when it begins on the pod may not have seen it (G34).
         let long_s = 2 * self.situation.ds.min_ready_seconds + 1 + UNORDERED_MS / 1_000;
@@ -578,7 +579,7 @@ impl Claim<'_, '_> {
         (!is_true).then_some("which is not true")
     }
 
-    /// Whether the node has been down or leaving for as long, but for moments: a replica need not
+    /// True if the node has been down or leaving for as long, but for moments: a replica need not
     /// have looked at it then.
     fn was_absent_for(&self, limit_ms: i64) -> bool {
         let (history, uid) = (self.history, &self.node.metadata.uid);
@@ -594,14 +595,14 @@ impl Claim<'_, '_> {
         since.is_some_and(|since| self.situation.now.0 - since.0 + TOLERANCE_MS > limit_ms)
     }
 
-    /// Whether the node has been so since this time, as far as the replica has seen.
+    /// True if the node has been so since this time, as far as the replica has seen.
     fn was_since(&self, since: Timestamp, is_it: impl Fn(&Node) -> bool) -> bool {
         let seen = self.view.feeds.nodes;
         let versions = (self.history.version_before(since).min(seen), seen);
         self.history.nodes.was_always(&self.node.metadata.uid, versions, is_it)
     }
 
-    /// Whether the old pod of a node that is not ready must be replaced, because that may be why:
+    /// True if the old pod of a node that is not ready must be replaced, because that may be why:
     /// no pod has been available for more than a minute (G33).
     fn must_be_repaired(&self) -> bool {
         let since = self.situation.now.0 - REPAIRABLE_MS - UNORDERED_MS;

@@ -1,5 +1,5 @@
-//! What a replica knew about a DaemonSet when it made a plan: the objects that its watches had
-//! shown, and the outcomes of its own writes.
+//! The knowledge of a replica about a DaemonSet when it made a plan: the objects that its watches
+//! had shown, and the outcomes of its own writes.
 
 mod revisions;
 
@@ -32,7 +32,7 @@ const NAME_TAKEN_MS: i64 = 15_000;
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
 const UNKNOWN_FOR_MS: i64 = 60_000;
 
-/// What the clocks of a replica showed.
+/// The times that the clocks of a replica showed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
     /// The time.
@@ -43,9 +43,9 @@ pub(super) struct Clocks {
     pub followed: Timestamp,
 }
 
-/// What the watches of a replica have shown.
+/// The objects that the watches of a replica have shown.
 pub(super) struct Seen<'a> {
-    /// What the replica does.
+    /// The role of the replica.
     pub role: Role,
     pub feeds: Feeds,
     /// The UIDs of the orphan pods that it knows, unless it knows all that the watch has shown.
@@ -54,18 +54,18 @@ pub(super) struct Seen<'a> {
     pub in_doubt: Vec<ChangeInDoubt>,
 }
 
-/// What a replica knows about a DaemonSet.
+/// The knowledge of a replica about a DaemonSet.
 pub(super) struct Situation<'a> {
     pub ds: &'a DaemonSet,
-    /// What the replica does.
+    /// The role of the replica.
     pub role: Role,
     /// The time.
     pub now: Timestamp,
     /// The same by the wall clock of the replica.
     wall_clock: Timestamp,
-    /// What record and policy allow.
+    /// The stage of the rollout, by its record and its policy.
     pub stage: Stage<'a>,
-    /// Whether the rollout waits for a window (G5).
+    /// True if the rollout waits for a window (G5).
     pub awaits_window: bool,
     /// The nodes that the replica has opened to the rollout.
     pub open_nodes: Arc<BTreeSet<String>>,
@@ -89,24 +89,24 @@ pub(super) struct OnNode<'a> {
     pub eligibility: Eligibility,
     /// Which pods the rollout wants here.
     pub wanted: Wanted,
-    /// What the replica states of the node while a policy guards the rollout (G31).
+    /// The state of the node that the replica states while a policy guards the rollout (G31).
     pub stated: Option<StatedNode>,
-    /// Whether the target must not run on it, although the node has kept what it is (G42).
+    /// Yes if the target must not run on it, although the node has kept what it is (G42).
     pub is_excluded: Answer,
-    /// Whether it is not known which revision governs the node, which may therefore need no pod.
+    /// True if it is not known which revision governs the node, which may therefore need no pod.
     pub is_doubtful: bool,
-    /// Whether the node counts for the waves of a policy: it has a pod or should run one, or it
+    /// True if the node counts for the waves of a policy: it has a pod or should run one, or it
     /// is open.
     pub is_member: bool,
     /// By the target.
     pub by_target: Eligibility,
-    /// Whether a pod of a former DaemonSet of the name has yet to end there (C36).
+    /// True if a pod of a former DaemonSet of the name has yet to end there (C36).
     pub has_former: bool,
     /// Its pods and the orphans that it adopts, by age (C25).
     pub pods: Vec<OurPod<'a>>,
     /// A creation of unknown outcome whose pod has not been seen.
     pub pending: Option<Pending<'a>>,
-    /// Whether the replica has seen the pod of a creation of unknown outcome, before or after. If
+    /// True if the replica has seen the pod of a creation of unknown outcome, before or after. If
     /// that pod is gone or has another owner, the replica may still wait for it.
     pub has_seen_pending: bool,
 }
@@ -116,7 +116,7 @@ pub(super) struct OnNode<'a> {
 pub(super) struct OurPod<'a> {
     pub pod: &'a Pod,
     pub is_orphan: bool,
-    /// Whether the pod is terminating, or the replica has deleted it.
+    /// True if the pod is terminating, or the replica has deleted it.
     pub is_going: bool,
 }
 
@@ -343,7 +343,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether the replica has seen that another controller took a pod of the DaemonSet. It no
+    /// True if the replica has seen that another controller took a pod of the DaemonSet. It no
     /// longer waits for its deletion (C60): if the pod comes back, it is one like any other.
     fn has_been_lost(&self, uid: &str, version: u64, history: &History) -> bool {
         let states = history.pods.states();
@@ -359,7 +359,7 @@ impl<'a> Situation<'a> {
         Violation { property, message: format!("{namespace}/{name}: {problem}") }
     }
 
-    /// Whether a node is in the group of a position.
+    /// True if a node is in the group of a position.
     pub(super) fn is_in(&self, position: &Position, on_node: &OnNode<'a>) -> bool {
         let policy = self.ds.policy.valid().zip(on_node.node);
         *position == Position::AllNodes
@@ -376,12 +376,12 @@ impl<'a> Situation<'a> {
         self.ds.strategy.budget(self.desired())
     }
 
-    /// Whether a revision of the DaemonSet stores the template and has a hash (C40, C42).
+    /// True if a revision of the DaemonSet stores the template and has a hash (C40, C42).
     pub(super) fn has_current_hash(&self) -> bool {
         self.revisions.current.iter().any(|revision| revision.metadata.hash().is_some())
     }
 
-    /// Whether pods of the node may be of the current revision by their generation alone: they show
+    /// True if pods of the node may be of the current revision by their generation alone: they show
     /// no hash, or that of another DaemonSet. Until a revision stores the template, the generation
     /// of an earlier one counts (C40), whichever that was.
     pub(super) fn is_generation_doubtful(&self, on_node: &OnNode) -> bool {
@@ -394,7 +394,7 @@ impl<'a> Situation<'a> {
             && on_node.pods.iter().any(|our| shows_generation_only(our.pod))
     }
 
-    /// Whether the pod has the current template with its copies of ConfigMaps (C45, G58).
+    /// True if the pod has the current template with its copies of ConfigMaps (C45, G58).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
             || self.ds.has_generation(pod)
@@ -402,7 +402,7 @@ impl<'a> Situation<'a> {
                 && self.ds.has_copies_of(pod)
     }
 
-    /// Whether the pod has the hash of a revision that stores another template (C45).
+    /// True if the pod has the hash of a revision that stores another template (C45).
     fn is_of_another_template(&self, pod: &Pod) -> bool {
         let orphans = self.revisions.orphans.iter().filter(|it| !self.ds.is_stored_by(it));
         let others = self.revisions.old.iter().chain(orphans).filter(|it| !it.template.is_null());
@@ -420,7 +420,7 @@ impl<'a> Situation<'a> {
         self.our_pods().filter(is_its).count()
     }
 
-    /// Whether any pod is not of the target.
+    /// True if any pod is not of the target.
     pub(super) fn has_outdated_pods(&self) -> bool {
         self.our_pods().any(|pod| !self.is_updated(pod))
     }
@@ -430,13 +430,13 @@ impl<'a> Situation<'a> {
         self.pods.values().filter(is_ours)
     }
 
-    /// Whether the pod is available by the wall clock (C54).
+    /// True if the pod is available by the wall clock (C54).
     pub(super) fn is_surely_available(&self, pod: &Pod) -> bool {
         let earliest = Timestamp(self.wall_clock.0 - CLOCK_TOLERANCE_MS);
         pod.is_available(self.ds.min_ready_seconds, earliest)
     }
 
-    /// Whether the pod may be available: by the wall clock, or because it has been ready for long
+    /// True if the pod may be available: by the wall clock, or because it has been ready for long
     /// enough although the wall clock is behind (C54).
     pub(super) fn may_be_available(&self, pod: &Pod) -> bool {
         let latest = Timestamp(self.wall_clock.0.max(self.now.0) + CLOCK_TOLERANCE_MS);
@@ -458,7 +458,7 @@ impl<'a> Situation<'a> {
         active
     }
 
-    /// Whether the node keeps its old pod because it would get no new one (C57), or because its
+    /// True if the node keeps its old pod because it would get no new one (C57), or because its
     /// kubelet does not answer (C58).
     pub(super) fn takes_no_part(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
         let has_old = matches!((&active.new[..], &active.old[..]), ([], [_]));
@@ -467,7 +467,7 @@ impl<'a> Situation<'a> {
                 || self.was_unreachable_before(on_node, active))
     }
 
-    /// Whether the kubelet of the node does not answer, and the update had not begun there before:
+    /// True if the kubelet of the node does not answer, and the update had not begun there before:
     /// nobody had deleted its old pod, or created its new one (C58).
     fn was_unreachable_before(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
         let Some(since) = on_node.node.and_then(|node| node.unreachable_since()) else {
@@ -486,7 +486,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether the node is one of those of the budget, and has no pod that `is_available` (C52).
+    /// True if the node is one of those of the budget, and has no pod that `is_available` (C52).
     pub(super) fn is_unavailable(
         &self,
         on_node: &OnNode<'a>,
@@ -516,7 +516,7 @@ impl<'a> Situation<'a> {
         self.nodes.values().filter(|on_node| self.uses_surge(on_node, &is_available)).count()
     }
 
-    /// Whether the pods of a node use up `maxSurge`.
+    /// True if the pods of a node use up `maxSurge`.
     pub(super) fn uses_surge(
         &self,
         on_node: &OnNode<'a>,
@@ -531,7 +531,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether a pod is still there that has this hash (C44).
+    /// True if a pod is still there that has this hash (C44).
     pub(super) fn is_used(&self, hash: &str) -> bool {
         self.pods.values().any(|pod| {
             let is_ours = self.ds.owns(&pod.metadata) || self.ds.adopts(&pod.metadata);
@@ -579,13 +579,13 @@ impl<'a> OnNode<'a> {
         self.deletable().filter(|pod| pod.status == PodStatus::Unfinished)
     }
 
-    /// Whether the policy excludes the node from rollouts.
+    /// True if the policy excludes the node from rollouts.
     pub(super) fn is_held(&self, policy: Option<&Policy>) -> bool {
         let node = self.node.zip(policy);
         node.is_some_and(|(node, policy)| policy.holds(&node.metadata.labels))
     }
 
-    /// Whether the node should run a pod and has none (C22, C23).
+    /// True if the node should run a pod and has none (C22, C23).
     pub(super) fn needs_pod(&self, surges: bool) -> bool {
         let has_orphan = self.pods.iter().any(|our| our.is_orphan);
         let mut occupants = self.occupants();
