@@ -5,14 +5,10 @@ use syn::visit::{self, Visit};
 
 use crate::source::Source;
 
-/// Crates that have such comments.
-const NOT_CONVERTED: [&str; 2] = ["crates/apiserver/", "crates/sim/"];
 const RIDDLES: [&str; 2] = ["What ", "Whether "];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
-    let is_converted =
-        |source: &&Source| !NOT_CONVERTED.iter().any(|folder| source.path.starts_with(folder));
-    sources.iter().filter(is_converted).flat_map(of_file).collect()
+    sources.iter().flat_map(of_file).collect()
 }
 
 fn of_file(source: &Source) -> Vec<String> {
@@ -99,7 +95,7 @@ mod tests {
         let problem = |line: usize, word: &str| {
             format!("crates/cli/a.rs:{line}: a doc comment begins with `{word}`: name the thing")
         };
-        let sources = [Source::new("crates/cli/a.rs", text), Source::new("crates/sim/a.rs", text)];
+        let sources = [Source::new("crates/cli/a.rs", text)];
         assert_eq!(check(&sources), [problem(1, "What"), problem(6, "Whether")]);
     }
 }
