@@ -47,24 +47,15 @@ pub struct Server {
 }
 
 /// The server can't start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The port can't be listened on.
+    #[error("can't listen on 127.0.0.1:{0}: {1}")]
     Listen(u16, io::Error),
     /// The operating system has no random numbers.
+    #[error("{0}")]
     Random(NoRandomNumbers),
 }
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Listen(port, error) => write!(f, "can't listen on 127.0.0.1:{port}: {error}"),
-            Self::Random(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl Server {
     /// Listens on a port of the loopback address; 0 takes a free one.

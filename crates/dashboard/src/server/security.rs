@@ -29,16 +29,9 @@ const HEADERS: [(HeaderName, &str); 7] = [
 ];
 
 /// The operating system has no random numbers.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("can't read random numbers: {0}")]
 pub struct NoRandomNumbers(getrandom::Error);
-
-impl std::fmt::Display for NoRandomNumbers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "can't read random numbers: {}", self.0)
-    }
-}
-
-impl std::error::Error for NoRandomNumbers {}
 
 /// The secrets of one run of the server, and its names.
 pub(super) struct Access {
