@@ -1,7 +1,7 @@
 //! The checks of guarded rollouts: asks what a plan wants to know, and reports the answers (G5,
-//! G24). Nothing is decided here: [`answer`] says what an answer means, [`hosts`] what may be
-//! asked, [`job`] what a Job looks like, and all three do no I/O; [`credentials`] reads the tokens
-//! and passwords of hosts; the core decides what follows.
+//! G24). Nothing is decided here: [`answer`] says what is asked and what an answer means, [`hosts`]
+//! what may be asked, [`job`] what a Job looks like, and all three do no I/O; [`credentials`] reads
+//! the tokens and passwords of hosts; the core decides what follows.
 
 pub mod answer;
 pub mod credentials;
@@ -13,7 +13,7 @@ mod tls;
 use std::sync::Arc;
 
 use ::http::Method;
-use everynode_core::api::{CheckAnswer, CheckKind, CheckVerdict, DaemonSetKey, JobPresence};
+use everynode_core::api::{CheckAnswer, CheckVerdict, DaemonSetKey, JobPresence};
 use everynode_core::plan::CheckQuestion;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::api::{Content, Error, Server};
-use answer::unknown;
+use answer::{Question, unknown};
 use credentials::Credentials;
 use hosts::Hosts;
 pub use http::Http;
@@ -56,18 +56,12 @@ impl<S: Server> Runner<S> {
         let Ok(_permit) = self.permits.acquire().await else {
             return unknown("everynode stops");
         };
-        match &question.kind {
-            CheckKind::Http { url } => match self.http.status(url).await {
-                Ok(reply) => answer::http(&reply),
+        match Question::new(&question.kind) {
+            Question::Server(request, answer) => match self.http.send(request).await {
+                Ok(reply) => answer(&reply),
                 Err(cause) => unknown(&cause),
             },
-            CheckKind::Prometheus { url, query, min, max } => {
-                match self.http.query(url, query).await {
-                    Ok(reply) => answer::prometheus(&reply, min.as_ref(), max.as_ref()),
-                    Err(cause) => unknown(&cause),
-                }
-            }
-            CheckKind::CronJob(name) => self.job(question, name).await,
+            Question::Job(cron_job) => self.job(question, cron_job).await,
         }
     }
 

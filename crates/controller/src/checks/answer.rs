@@ -1,10 +1,35 @@
-//! The meaning of answers of web servers and of Prometheus (G5). Sans-IO.
+//! The questions of checks, and the meaning of the answers of web servers and of Prometheus (G5).
+//! Sans-IO.
+
+use std::time::Duration;
 
 use bytes::Bytes;
-use everynode_core::api::{CheckAnswer, CheckVerdict, Decimal};
+use everynode_core::api::{CheckAnswer, CheckKind, CheckVerdict, Decimal};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
+
+/// Timeout of a whole question to a server.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The way in which a check is asked.
+pub enum Question<'a> {
+    /// By a request to a server, whose reply means this answer.
+    Server(ServerRequest, Box<dyn Fn(&Reply) -> CheckAnswer + Send + 'a>),
+    /// By a Job of the CronJob of this name.
+    Job(&'a str),
+}
+
+/// A request to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerRequest {
+    /// The URL.
+    pub url: String,
+    /// The form that is posted; `None` for GET.
+    pub form: Option<String>,
+    /// True if the body of the reply is read.
+    pub reads_body: bool,
+}
 
 /// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +42,23 @@ pub struct Reply {
     pub body: Bytes,
 }
 
+impl<'a> Question<'a> {
+    /// The question of a check of this kind.
+    pub fn new(kind: &'a CheckKind) -> Self {
+        match kind {
+            CheckKind::Http { url } => {
+                let request = ServerRequest { url: url.to_string(), form: None, reads_body: false };
+                Self::Server(request, Box::new(http))
+            }
+            CheckKind::Prometheus { url, query, min, max } => {
+                let answer = |reply: &Reply| prometheus(reply, min.as_ref(), max.as_ref());
+                Self::Server(query_request(url, query), Box::new(answer))
+            }
+            CheckKind::CronJob(name) => Self::Job(name),
+        }
+    }
+}
+
 /// An answer that is neither yes nor no.
 pub fn unknown(why: &str) -> CheckAnswer {
     CheckAnswer::new(CheckVerdict::Unknown, why)
@@ -24,7 +66,7 @@ pub fn unknown(why: &str) -> CheckAnswer {
 
 /// The answer of a status: 2xx passes and 4xx fails, unless it is about the question rather than
 /// the rollout, such as one of too many (G46). All else is neither.
-pub fn http(reply: &Reply) -> CheckAnswer {
+fn http(reply: &Reply) -> CheckAnswer {
     let text = status_text(reply);
     let verdict = match reply.status {
         status if status.is_success() => CheckVerdict::Passed,
@@ -55,6 +97,14 @@ fn status_text(reply: &Reply) -> String {
     }
 }
 
+/// The request for the value of a query.
+fn query_request(url: &str, query: &str) -> ServerRequest {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("query", query).append_pair("timeout", &format!("{}s", TIMEOUT.as_secs()));
+    let url = format!("{}/api/v1/query", url.trim_end_matches('/'));
+    ServerRequest { url, form: Some(form.finish()), reads_body: true }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct QueryReply {
@@ -74,7 +124,7 @@ struct QueryData {
 
 /// The answer by the result of a query: one value passes if it is within the bounds, and fails if
 /// it is not. All else is neither.
-pub fn prometheus(reply: &Reply, min: Option<&Decimal>, max: Option<&Decimal>) -> CheckAnswer {
+fn prometheus(reply: &Reply, min: Option<&Decimal>, max: Option<&Decimal>) -> CheckAnswer {
     let Ok(read) = serde_json::from_slice::<QueryReply>(&reply.body) else {
         let why = match reply.status.is_success() {
             true => "the answer is not that of a Prometheus server".to_owned(),

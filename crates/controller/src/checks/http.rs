@@ -19,14 +19,12 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::answer::Reply;
+use super::answer::{Reply, ServerRequest, TIMEOUT};
 use super::credentials::Credentials;
 use super::hosts::{Hosts, Target};
 use super::tls::Tls;
 use crate::client::{one_line, user_agent};
 
-/// Timeout of a whole question.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of each attempt to connect to one of the addresses of a host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of addresses of a host that are tried.
@@ -50,54 +48,24 @@ pub struct Http {
     credentials: Credentials,
 }
 
-/// The content of a request.
-struct Content {
-    method: Method,
-    body: Bytes,
-    /// True if the body of the answer is read.
-    reads_body: bool,
-}
-
-impl Content {
-    /// Maximum number of bytes of the whole answer.
-    fn bytes_max(&self) -> usize {
-        let body = if self.reads_body { BODY_BYTES_MAX } else { 0 };
-        HEAD_BYTES_MAX + body + OVERHEAD_BYTES_MAX
-    }
-}
-
 impl Http {
     /// A client that may ask these hosts.
     pub fn new(hosts: Hosts, tls: Tls, credentials: Credentials) -> Self {
         Self { hosts, tls, credentials }
     }
 
-    /// The status with which a URL answers to GET. The body is not read.
+    /// The answer to a request.
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn status(&self, url: &str) -> Result<Reply, String> {
-        let content = Content { method: Method::GET, body: Bytes::new(), reads_body: false };
-        self.send(url, content).await
-    }
-
-    /// The answer of a Prometheus server to a query.
-    ///
-    /// # Errors
-    /// Why there is no answer.
-    pub async fn query(&self, url: &str, query: &str) -> Result<Reply, String> {
-        let url = format!("{}/api/v1/query", url.trim_end_matches('/'));
-        let body = form(query);
-        self.send(&url, Content { method: Method::POST, body, reads_body: true }).await
-    }
-
-    async fn send(&self, url: &str, content: Content) -> Result<Reply, String> {
-        let exchange = timeout(TIMEOUT, self.exchange(url, content)).await;
+    pub async fn send(&self, request: ServerRequest) -> Result<Reply, String> {
+        let exchange = timeout(TIMEOUT, self.exchange(request)).await;
         exchange.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")))
     }
 
-    async fn exchange(&self, url: &str, content: Content) -> Result<Reply, String> {
-        let url: Uri = url.parse().map_err(|error| format!("the URL is malformed: {error}"))?;
+    async fn exchange(&self, request: ServerRequest) -> Result<Reply, String> {
+        let url = request.url.parse();
+        let url: Uri = url.map_err(|error| format!("the URL is malformed: {error}"))?;
         let target = Target::from_url(&url)?;
         if let Some(address) = target.address() {
             // Allowing it would not help.
@@ -110,13 +78,13 @@ impl Http {
             None => None,
         };
         let header = authorization.as_ref().map(|authorization| authorization.header.clone());
-        let stream = limited(connect(&target).await?, content.bytes_max());
+        let stream = limited(connect(&target).await?, request.reads_body);
         let reply = if target.is_https {
             let tls = credentials.and_then(|credentials| credentials.tls.as_ref());
             let stream = encrypt(tls.unwrap_or(&self.tls), &target, stream).await?;
-            request(stream, &url, content, header).await?
+            reply(stream, &url, request, header).await?
         } else {
-            request(stream, &url, content, header).await?
+            reply(stream, &url, request, header).await?
         };
         match authorization.is_some_and(|authorization| authorization.is_repeated_in(&reply)) {
             true => {
@@ -136,13 +104,6 @@ async fn encrypt(
     let name = target.host.clone().try_into();
     let name = name.map_err(|_| format!("{} is no name of a server", target.host))?;
     connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))
-}
-
-/// The form of a query.
-fn form(query: &str) -> Bytes {
-    let mut form = form_urlencoded::Serializer::new(String::new());
-    form.append_pair("query", query).append_pair("timeout", &format!("{}s", TIMEOUT.as_secs()));
-    form.finish().into()
 }
 
 /// Connects to the host. If one of its addresses is not allowed, none is used: a name that leads
@@ -165,9 +126,10 @@ async fn connect(target: &Target) -> Result<TcpStream, String> {
 }
 
 /// Limits what the controller's thread spends on a server that never comes to its answer.
-fn limited(stream: TcpStream, bytes_max: usize) -> LimitedStream {
+fn limited(stream: TcpStream, reads_body: bool) -> LimitedStream {
     let (read, write) = stream.into_split();
-    join(read.take(bytes_max as u64), write)
+    let body = if reads_body { BODY_BYTES_MAX } else { 0 };
+    join(read.take((HEAD_BYTES_MAX + body + OVERHEAD_BYTES_MAX) as u64), write)
 }
 
 async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, String> {
@@ -179,10 +141,10 @@ async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, String> {
     found.map_err(|error| format!("look up {}: {error}", target.host))
 }
 
-async fn request<S>(
+async fn reply<S>(
     stream: S,
     url: &Uri,
-    content: Content,
+    request: ServerRequest,
     authorization: Option<HeaderValue>,
 ) -> Result<Reply, String>
 where
@@ -195,15 +157,15 @@ where
     // It is closed when this function returns, whatever the server still sends.
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     let answer = sender.send_request(
-        head(url, &content, authorization)?
-            .body(Full::new(content.body))
+        head(url, &request, authorization)?
+            .body(Full::new(Bytes::from(request.form.unwrap_or_default())))
             .map_err(|error| format!("the request is malformed: {error}"))?,
     );
     let answer = answer.await.map_err(|error| one_line(&error))?;
     let (parts, body) = answer.into_parts();
     let location = parts.headers.get(header::LOCATION);
     let location = location.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-    let body = match content.reads_body {
+    let body = match request.reads_body {
         true => Limited::new(body, BODY_BYTES_MAX).collect().await,
         false => return Ok(Reply { status: parts.status, location, body: Bytes::new() }),
     };
@@ -213,13 +175,13 @@ where
 
 fn head(
     url: &Uri,
-    content: &Content,
+    request: &ServerRequest,
     authorization: Option<HeaderValue>,
 ) -> Result<http::request::Builder, String> {
     let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let authority = url.authority().ok_or("the URL has no host")?;
     let mut head = Request::builder()
-        .method(content.method.clone())
+        .method(if request.form.is_some() { Method::POST } else { Method::GET })
         .uri(path)
         .header(header::HOST, authority.as_str())
         .header(header::USER_AGENT, user_agent())
@@ -227,7 +189,7 @@ fn head(
     if let Some(authorization) = authorization {
         head = head.header(header::AUTHORIZATION, authorization);
     }
-    if content.method == Method::POST {
+    if request.form.is_some() {
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         head = head.header(header::CONTENT_TYPE, form);
     }
