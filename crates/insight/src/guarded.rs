@@ -361,7 +361,7 @@ fn checks(policy: &RolloutPolicy, message: &str) -> Vec<CheckProgress> {
                 kind: check.kind.field(),
                 question: check.kind.to_string(),
                 interval_seconds: check.interval.as_secs(),
-                failures: check.failures,
+                failures: check.failures_needed(),
                 last: last.and_then(|stated| stated.last).map(|(verdict, asked, text)| {
                     LastAnswer { answer: verdict, asked: asked.to_owned(), text: text.to_owned() }
                 }),

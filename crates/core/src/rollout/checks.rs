@@ -250,8 +250,7 @@ impl CheckState {
     /// Why the rollout fails by this check, if it does.
     fn failure(&self) -> Option<Arc<str>> {
         let (_, answer) = self.last.as_ref()?;
-        let is_over = self.failures >= self.check.failures || self.check.is_job();
-        (self.failures > 0 && is_over).then(|| {
+        (self.failures >= self.check.failures_needed()).then(|| {
             let times = match self.failures {
                 1 => String::new(),
                 times => format!(", {times} times in a row"),

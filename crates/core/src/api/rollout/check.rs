@@ -223,6 +223,11 @@ impl RolloutCheck {
         format!("check {}: {answer} ({question})", self.name).into()
     }
 
+    /// How many times in a row it must fail until the rollout fails.
+    pub const fn failures_needed(&self) -> u8 {
+        if self.is_job() { 1 } else { self.failures }
+    }
+
     /// True if it starts a Job, which gives one answer, rather than asking again and again.
     pub const fn is_job(&self) -> bool {
         match self.kind {

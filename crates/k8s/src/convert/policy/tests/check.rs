@@ -27,7 +27,7 @@ fn checks_are_read() {
     };
     assert_eq!((min.as_f64(), max.as_f64()), (-1.0, 0.01));
     assert_eq!((gate.interval, gate.failures), (Duration::from_secs(30), 3));
-    assert_eq!((smoke.failures, smoke.is_job()), (1, true));
+    assert_eq!((smoke.failures_needed(), smoke.is_job()), (1, true));
 }
 
 /// G5, G24: each value that is wrong gives an error that names the field.
