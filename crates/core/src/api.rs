@@ -66,8 +66,7 @@ pub use rollout::{
     stated_without_override, statements_of_checks, time_zone, with_statements,
 };
 pub(crate) use rollout::{
-    NAMED_NODES, PULLING, RESIZE_WITHIN, is_updated, must_be_approved, nodes_of, utc_text,
-    without_override,
+    NAMED_NODES, PULLING, is_updated, must_be_approved, nodes_of, utc_text, without_override,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

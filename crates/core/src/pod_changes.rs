@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    ChangeGoal, ChangeState, NodeName, Pod, PodChange, PodName, Problem, RESIZE_WITHIN,
-    ResourceVersion, RevisionHash, RolloutPhase, RolloutRecord, Timestamp, Uid,
+    ChangeGoal, ChangeState, NodeName, Pod, PodChange, PodName, Problem, ResourceVersion,
+    RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, Uid,
 };
 use crate::node_table::NodeId;
 use crate::plan::{NewChange, UNKNOWN_FOR};
@@ -342,6 +342,7 @@ impl Changing {
                 return None;
             }
         };
-        Some((since.max(self.change.since) + within.unwrap_or(RESIZE_WITHIN), why))
+        let within = within.unwrap_or(RolloutPolicy::RESIZE_WITHIN);
+        Some((since.max(self.change.since) + within, why))
     }
 }

@@ -24,7 +24,6 @@ pub use overrides::{
     Amount, ContainerAmounts, ContainerOverride, EnvOverride, MayOverride, NodeOverride,
     OVERRIDES_ANNOTATION, OverriddenNodes, Overrides, ResourceOverride,
 };
-pub(crate) use policy::RESIZE_WITHIN;
 pub use policy::{
     Absent, Agree, ConfigMapRule, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit,
     HOLD_LABEL, POLICY_ANNOTATION, PolicySource, Prepare, PrepareImages, RolloutPolicy,

@@ -254,9 +254,6 @@ pub enum UpdateMethod {
 
 schema::schema_of!(UpdateMethod, schema::update_method);
 
-/// How long a node may have no room for new resources without a policy, as by default with one.
-pub(crate) const RESIZE_WITHIN: Duration = Duration::from_secs(120);
-
 /// What happens on a node before its pod is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct Prepare {
@@ -522,6 +519,9 @@ impl PolicySource {
 }
 
 impl RolloutPolicy {
+    /// How long a node may have no room for new resources without a policy, as by default with one.
+    pub(crate) const RESIZE_WITHIN: Duration = Duration::from_secs(120);
+
     /// The step of a position; `None` after the last one.
     pub fn step(&self, position: &Position) -> Option<&RolloutStep> {
         match position {
