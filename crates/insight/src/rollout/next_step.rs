@@ -4,7 +4,7 @@
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, NodeName, PolicySource, RETRY_ANNOTATION, RolloutReason,
 };
-use everynode_core::plan::{ADMISSION_CHANGED, OTHERS_DELETE};
+use everynode_core::plan::{ADMISSION_CHANGED, ENDED_POD_DELAY_MAX, OTHERS_DELETE};
 
 use super::evidence::{Evidence, Refusal};
 use crate::program::command;
@@ -143,8 +143,9 @@ pub(super) fn after_failure(
         }
         PodState::Failed { .. } | PodState::Succeeded => {
             let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
+            let max = ENDED_POD_DELAY_MAX.as_secs() / 60;
             let when = evidence.next_replacement(detail).map_or_else(
-                || ", after a back-off of at most 15 min".to_owned(),
+                || format!(", after a back-off of at most {max} min"),
                 |at| format!(" {at}, or at once after: kubectl -n {namespace} delete pod {pod}"),
             );
             format!("the controller replaces it{when}; if it fails again: {}", look())
