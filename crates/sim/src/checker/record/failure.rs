@@ -162,7 +162,7 @@ impl Judge<'_> {
                     CheckVerdict::Failed => in_a_row + 1,
                     CheckVerdict::Unknown => in_a_row,
                 };
-                limit = known.question.check.failures.into();
+                limit = known.question.check.failures_needed().into();
             }
             in_a_row >= limit
         };
