@@ -6,8 +6,8 @@ use everynode_sandbox::kinds::POD;
 use everynode_sandbox::store::Store;
 use http::Method;
 
-use crate::answer::Refusal;
 use crate::network::Request;
+use crate::response::Refusal;
 use crate::serve::Target;
 
 /// The admission of created pods until some time.

@@ -331,7 +331,7 @@ impl Checks {
         let situation = Situation::of(view, history)?;
         let found = stated_problem(view, &situation, history, questions);
         let Violation { property, message } = found.or_else(|| {
-            idle::left_undone(idle, &situation, history, backoffs, *status_interval_ms)
+            idle::unfinished_work(idle, &situation, history, backoffs, *status_interval_ms)
         })?;
         violation(property, format!("{message}; the replica plans nothing"))
     }
@@ -432,7 +432,7 @@ impl Checks {
         let stored = write.object().map(Object::uid);
         let uid = write.uid_precondition().or(stored).unwrap_or_default();
         match plan.deletions.get(uid) {
-            Some(Deletion::Excused) => Ok(None),
+            Some(Deletion::Permitted) => Ok(None),
             Some(reason) => {
                 let problem = images::check_deletion(write, *reason, &situation);
                 problem.map_or(Ok(Some(reason.name())), Err)

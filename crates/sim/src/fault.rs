@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Failure, Refusal};
+use crate::response::{Failure, Refusal};
 
 /// Maximum delay of an answered request. A replica's last writes are thus served before its
 /// successor leads (C63).

@@ -21,7 +21,6 @@
 use everynode_allocator as _;
 
 mod admission;
-mod answer;
 mod api_servers;
 pub mod check_answers;
 pub mod checker;
@@ -37,6 +36,7 @@ pub mod mutation;
 mod network;
 mod open_watch;
 mod replica;
+mod response;
 pub mod role;
 pub mod runner;
 pub mod schedule;

@@ -19,7 +19,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answer::{Answer, AnswerBody};
+use crate::response::{Answer, AnswerBody};
 use crate::view::View;
 
 /// A request in flight.

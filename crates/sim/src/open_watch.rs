@@ -7,7 +7,7 @@ use everynode_sandbox::kind::Kind;
 use everynode_sandbox::store::{Store, WatchCache};
 use hyper::body::Frame;
 
-use crate::answer::Lines;
+use crate::response::Lines;
 
 /// An open watch.
 pub(crate) struct OpenWatch {

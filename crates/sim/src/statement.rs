@@ -69,7 +69,8 @@ impl StatedNode {
             state,
             since: now,
             at_stage_since: now,
-            begun_at: matches!(Stage::of(state), Stage::AtWork | Stage::Done).then_some(now),
+            begun_at: matches!(NodeStage::of(state), NodeStage::AtWork | NodeStage::Done)
+                .then_some(now),
             known_since,
             passed_at: matches!(
                 state,
@@ -78,7 +79,7 @@ impl StatedNode {
             .then_some(now),
         };
         let Some(before) = before else { return new };
-        let is_at_stage = is_same_target && Stage::of(state) == Stage::of(before.state);
+        let is_at_stage = is_same_target && NodeStage::of(state) == NodeStage::of(before.state);
         Self {
             since: if kind(state) == kind(before.state) { before.since } else { now },
             at_stage_since: if is_at_stage { before.at_stage_since } else { now },
@@ -98,7 +99,7 @@ fn kind(state: NodeState) -> (&'static str, Option<SetAside>) {
 
 /// How far a rollout is on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum NodeStage {
     /// It has yet to begin there.
     Ahead,
     /// It has begun there, and is not done.
@@ -108,7 +109,7 @@ enum Stage {
     Aside,
 }
 
-impl Stage {
+impl NodeStage {
     const fn of(state: NodeState) -> Self {
         match state {
             NodeState::Waiting { .. } | NodeState::Asked { .. } | NodeState::Pulling { .. } => {

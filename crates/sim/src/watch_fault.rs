@@ -9,8 +9,8 @@ use everynode_sandbox::object::Object;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::answer::{Failure, Refusal};
 use crate::fault::{Faults, happens, loss};
+use crate::response::{Failure, Refusal};
 use crate::wire;
 
 /// Maximum stall of a watch. Several stalls in a row are shorter than the time for which the

@@ -20,7 +20,6 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::admission::Admission;
-use crate::answer::Answer;
 use crate::api_servers::ApiServers;
 use crate::checker::{Checks, Property, Violation};
 use crate::fault::Faults;
@@ -29,6 +28,7 @@ use crate::mutation::Mutation;
 use crate::network::{Message, Outbox, Reply, Request};
 use crate::open_watch::OpenWatch;
 use crate::replica::Replica;
+use crate::response::Answer;
 use crate::role::Role;
 use crate::statement;
 use crate::write_rate::WriteRates;

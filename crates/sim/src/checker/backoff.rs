@@ -9,8 +9,8 @@ use super::creation_delay::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
 use super::history::History;
 use super::judged_plan::JudgedPlan;
 use super::model::Node;
-use super::reason::Doubt;
-use super::situation::{OnNode, Situation};
+use super::reason::Uncertainty;
+use super::situation::{NodeView, Situation};
 use crate::view::View;
 
 /// The deletions of pods that have ended, by replica, DaemonSet and node.
@@ -40,24 +40,26 @@ impl Backoffs {
         &self,
         view: &View,
         situation: &Situation,
-        on_node: &OnNode,
-        doubt: Doubt,
+        on_node: &NodeView,
+        uncertainty: Uncertainty,
         history: &History,
     ) -> Option<Timestamp> {
         let node = on_node.node?;
         let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
         let is_same = |before: &&Node| node.metadata.uid == before.metadata.uid;
         let before = backoff.node.as_ref().filter(is_same);
-        let has_recovered = match doubt {
-            Doubt::Demands => before.is_some_and(|before| node.has_recovered_since(before)),
-            Doubt::Allows => before.is_none_or(|it| backoff.may_have_recovered(it, view, history)),
+        let has_recovered = match uncertainty {
+            Uncertainty::Demands => before.is_some_and(|before| node.has_recovered_since(before)),
+            Uncertainty::Allows => {
+                before.is_none_or(|it| backoff.may_have_recovered(it, view, history))
+            }
         };
         let is_current = backoff.observed_generation == observed_generation(situation)
             && !has_recovered
             && view.planned_at.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
-        let delay_ms = match doubt {
-            Doubt::Allows => backoff.shortest_ms,
-            Doubt::Demands => backoff.longest_ms,
+        let delay_ms = match uncertainty {
+            Uncertainty::Allows => backoff.shortest_ms,
+            Uncertainty::Demands => backoff.longest_ms,
         };
         is_current.then_some(Timestamp(backoff.since.0 + delay_ms))
     }
@@ -83,17 +85,17 @@ impl Backoffs {
             if !is_sure && !may_be() {
                 continue;
             }
-            let next_ms = |doubt, last_ms: fn(&Backoff) -> i64| {
-                let end = self.end(view, situation, on_node, doubt, history);
+            let next_ms = |uncertainty, last_ms: fn(&Backoff) -> i64| {
+                let end = self.end(view, situation, on_node, uncertainty, history);
                 let last = end.and_then(|_| self.by_node.get(&key(view, name)));
                 last.map_or(BACKOFF_MIN_MS, |last| (last_ms(last) * 2).min(BACKOFF_MAX_MS))
             };
             let backoff = Backoff {
                 shortest_ms: match is_sure {
-                    true => next_ms(Doubt::Allows, |last| last.shortest_ms),
+                    true => next_ms(Uncertainty::Allows, |last| last.shortest_ms),
                     false => 0,
                 },
-                longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
+                longest_ms: next_ms(Uncertainty::Demands, |last| last.longest_ms),
                 observed_generation: observed_generation(situation),
                 node: on_node.node.cloned(),
                 nodes: view.feeds.nodes,

@@ -12,7 +12,7 @@ use super::history::History;
 use super::judged_plan::JudgedPlan;
 use super::model::Revision;
 use super::plan::Judge;
-use super::reason::Doubt;
+use super::reason::Uncertainty;
 use super::rolled_back::attempt_of;
 use super::situation::Situation;
 use super::stage::Stage;
@@ -33,7 +33,7 @@ pub(super) fn judge(
     for write in &view.writes {
         let Write::DeletePod(reference) = write else { continue };
         let (pod, on_node) = judge.pod(reference)?;
-        let Some(reason) = situation.old(on_node, pod, Doubt::Allows) else {
+        let Some(reason) = situation.old(on_node, pod, Uncertainty::Allows) else {
             return judge.without_reason(reference, pod, on_node);
         };
         if let Some(unknown) = unknown {

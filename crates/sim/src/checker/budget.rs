@@ -3,8 +3,8 @@
 
 use super::judged_plan::JudgedPlan;
 use super::model::{Budget, Eligibility, Group, Pod, Policy};
-use super::reason::Doubt;
-use super::situation::{OnNode, Situation};
+use super::reason::Uncertainty;
+use super::situation::{NodeView, Situation};
 use super::{Property, Violation};
 use everynode_core::daemon_set::{NodeState, Outage};
 
@@ -15,7 +15,7 @@ pub(super) fn check(
     situation: &Situation,
     judged: &JudgedPlan,
     pending: usize,
-    is_given_up: impl Fn(&OnNode) -> bool,
+    is_given_up: impl Fn(&NodeView) -> bool,
 ) -> Option<Violation> {
     let policy = situation.ds.policy.valid()?;
     let max = limit(situation)?;
@@ -68,23 +68,24 @@ impl<'a> Begun<'a> {
         policy: &Policy,
         max: usize,
         pending: usize,
-        is_given_up: impl Fn(&OnNode) -> bool,
+        is_given_up: impl Fn(&NodeView) -> bool,
     ) -> Option<String> {
         let all = || self.available.iter().chain(&self.unavailable);
-        let counts = |node: &str, on_node: &OnNode| {
+        let counts = |node: &str, on_node: &NodeView| {
             !all().any(|begun| *begun == node) && !is_given_up(on_node)
         };
-        let used = Use::by(situation, Doubt::Allows, counts);
+        let used = Use::by(situation, Uncertainty::Allows, counts);
         let is_first = used.updating + pending == 0 && all().count() <= 1;
         if is_first && (used.taken == 0 || self.available.is_empty()) {
             // So that a fix gets in.
             return None;
         }
-        let problem = |of: &dyn Fn(&OnNode) -> bool, max: usize, pending: usize, name: &str| {
+        let problem = |of: &dyn Fn(&NodeView) -> bool, max: usize, pending: usize, name: &str| {
             let is_of = |node: &&&str| of(&situation.nodes[**node]);
             let available = self.available.iter().filter(is_of).count();
             let begun = available + self.unavailable.iter().filter(is_of).count();
-            let used = Use::by(situation, Doubt::Allows, |node, on| of(on) && counts(node, on));
+            let used =
+                Use::by(situation, Uncertainty::Allows, |node, on| of(on) && counts(node, on));
             let updating = used.updating + pending;
             let is_exceeded = begun > 0 && updating + begun > max
                 || available > 0 && updating + begun + used.outages > max;
@@ -97,7 +98,7 @@ impl<'a> Begun<'a> {
             })
         };
         let in_group = |value: Group| {
-            let is_in = |on_node: &OnNode| group(policy, on_node).as_ref() == Some(&value);
+            let is_in = |on_node: &NodeView| group(policy, on_node).as_ref() == Some(&value);
             let max = group_limit(situation, policy, is_in);
             problem(&is_in, max, 0, &format!(" of {value:?}"))
         };
@@ -115,8 +116,9 @@ impl<'a> Begun<'a> {
         pending: usize,
     ) -> Option<String> {
         let begun = self.available.len();
-        let uses = |(name, on_node): &(&&str, &OnNode)| {
-            !self.available.contains(*name) && uses_going_back(situation, on_node, Doubt::Allows)
+        let uses = |(name, on_node): &(&&str, &NodeView)| {
+            !self.available.contains(*name)
+                && uses_going_back(situation, on_node, Uncertainty::Allows)
         };
         let used = situation.nodes.iter().filter(uses).count() + pending;
         (begun > 0 && used + begun > max.max(1)).then(|| {
@@ -130,7 +132,7 @@ impl<'a> Begun<'a> {
 
 /// True if a node uses the budget of a rollout that goes back (G41). A replica sees a little later
 /// than it is that the pod of the base is available.
-fn uses_going_back(situation: &Situation, on_node: &OnNode, doubt: Doubt) -> bool {
+fn uses_going_back(situation: &Situation, on_node: &NodeView, uncertainty: Uncertainty) -> bool {
     let serves = |pod: &Pod| match situation.ds.strategy.surges() {
         true => situation.wants(on_node, pod) && situation.may_be_available(pod),
         false => situation.may_be_available(pod),
@@ -140,7 +142,7 @@ fn uses_going_back(situation: &Situation, on_node: &OnNode, doubt: Doubt) -> boo
             || on_node.deletable().any(|pod| situation.wants(on_node, pod))
     };
     (on_node.is_updating() || on_node.is_taken())
-        && (doubt == Doubt::Demands || starts() && !on_node.deletable().any(serves))
+        && (uncertainty == Uncertainty::Demands || starts() && !on_node.deletable().any(serves))
 }
 
 /// How far the budget is used.
@@ -157,12 +159,16 @@ struct Use {
 
 impl Use {
     /// The use by some of the nodes. A replica sees a little later than it is that a node is done.
-    fn by(situation: &Situation, doubt: Doubt, counts: impl Fn(&str, &OnNode) -> bool) -> Self {
+    fn by(
+        situation: &Situation,
+        uncertainty: Uncertainty,
+        counts: impl Fn(&str, &NodeView) -> bool,
+    ) -> Self {
         let mut used = Self::default();
         for (_, on_node) in situation.nodes.iter().filter(|(name, on)| counts(name, on)) {
             match on_node.state() {
                 Some(NodeState::Updating { .. })
-                    if doubt == Doubt::Demands || !serves(situation, on_node) =>
+                    if uncertainty == Uncertainty::Demands || !serves(situation, on_node) =>
                 {
                     used.updating += 1;
                 }
@@ -184,7 +190,7 @@ impl Use {
 /// True if a node that is updated uses no budget: with an available pod of the target it has
 /// nothing but its old pod to lose, and if its pods of the target all end, while the old one is
 /// available, it has lost nothing (G14).
-fn serves(situation: &Situation, on_node: &OnNode) -> bool {
+fn serves(situation: &Situation, on_node: &NodeView) -> bool {
     let is_new = |pod: &Pod| situation.is_updated(pod) && situation.may_be_available(pod);
     on_node.deletable().any(is_new)
         || on_node.deletable().all(|pod| !situation.is_updated(pod))
@@ -217,7 +223,7 @@ impl Left {
     /// Forward (G14).
     pub(super) fn forward(situation: &Situation) -> Self {
         let max = limit(situation).unwrap_or_default();
-        let used = Use::by(situation, Doubt::Demands, |_, _| true);
+        let used = Use::by(situation, Uncertainty::Demands, |_, _| true);
         let least = usize::from(used.updating == 0);
         let least_available = if used.taken > 0 { 0 } else { least };
         Self {
@@ -229,7 +235,7 @@ impl Left {
     /// Going back (G41).
     pub(super) fn back(situation: &Situation) -> Self {
         let nodes = situation.nodes.values();
-        let used = nodes.filter(|on| uses_going_back(situation, on, Doubt::Demands)).count();
+        let used = nodes.filter(|on| uses_going_back(situation, on, Uncertainty::Demands)).count();
         let max = limit(situation).unwrap_or_default().max(1);
         Self { available: max.saturating_sub(used), unavailable: usize::MAX }
     }
@@ -240,31 +246,31 @@ impl Left {
 pub(super) fn has_room_in_group(
     situation: &Situation,
     policy: &Policy,
-    on_node: &OnNode,
+    on_node: &NodeView,
     is_node_available: bool,
 ) -> bool {
     group(policy, on_node).is_some_and(|value| {
-        let is_in = |on_node: &OnNode| group(policy, on_node).as_ref() == Some(&value);
+        let is_in = |on_node: &NodeView| group(policy, on_node).as_ref() == Some(&value);
         let limit = group_limit(situation, policy, is_in);
         if situation.goes_back() {
             let nodes = situation.nodes.values().filter(|on_node| is_in(on_node));
-            let used = nodes.filter(|on| uses_going_back(situation, on, Doubt::Demands));
+            let used = nodes.filter(|on| uses_going_back(situation, on, Uncertainty::Demands));
             return !is_node_available || used.count() < limit;
         }
-        let used = Use::by(situation, Doubt::Demands, |_, on_node| is_in(on_node));
+        let used = Use::by(situation, Uncertainty::Demands, |_, on_node| is_in(on_node));
         let outages = if is_node_available { used.outages } else { 0 };
         used.updating + outages < limit
     })
 }
 
 /// The group to whose limit a node counts.
-fn group(policy: &Policy, on_node: &OnNode) -> Option<Group> {
+fn group(policy: &Policy, on_node: &NodeView) -> Option<Group> {
     Some(policy.limited_group(&on_node.node?.metadata.labels))
 }
 
 /// The limit of some of the nodes.
-fn group_limit(situation: &Situation, policy: &Policy, is_in: impl Fn(&OnNode) -> bool) -> usize {
-    let should_run = |on_node: &&OnNode| on_node.eligibility == Eligibility::ShouldRun;
+fn group_limit(situation: &Situation, policy: &Policy, is_in: impl Fn(&NodeView) -> bool) -> usize {
+    let should_run = |on_node: &&NodeView| on_node.eligibility == Eligibility::ShouldRun;
     let nodes = situation.nodes.values().filter(|on_node| is_in(on_node));
     policy.group_limit(nodes.filter(should_run).count())
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::budget::Left;
 use super::judged_plan::{Creation, Deletion};
 use super::model::{Budget, Policy};
-use super::reason::Doubt;
-use super::situation::{OnNode, Situation};
+use super::reason::Uncertainty;
+use super::situation::{NodeView, Situation};
 use super::{Property, budget, late};
 
 /// The work left undone, and the property that this violates.
@@ -37,7 +37,7 @@ impl<'a> Demands<'a> {
     /// happened for minutes.
     pub(super) fn of(
         situation: &Situation<'a>,
-        has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
+        has_no_backoff: impl Fn(&NodeView<'a>) -> bool,
         delayed: &BTreeSet<&str>,
         at_rest: bool,
     ) -> Self {
@@ -77,9 +77,9 @@ impl<'a> Demands<'a> {
         for (node, on_node) in &situation.nodes {
             let mut is_touched = false;
             for pod in on_node.deletable() {
-                let mut reason = situation.reason_to_delete(on_node, pod, Doubt::Demands);
+                let mut reason = situation.reason_to_delete(on_node, pod, Uncertainty::Demands);
                 if reason.is_some_and(Deletion::is_of_ended_pod) && !has_no_backoff(on_node) {
-                    reason = situation.old(on_node, pod, Doubt::Demands);
+                    reason = situation.old(on_node, pod, Uncertainty::Demands);
                 }
                 match reason {
                     Some(reason) if reason.is_within_budget() => demands.within_budget.push(node),
@@ -98,7 +98,7 @@ impl<'a> Demands<'a> {
                     }
                 }
             }
-            match situation.reason_to_create(on_node, Doubt::Demands) {
+            match situation.reason_to_create(on_node, Uncertainty::Demands) {
                 _ if delayed.contains(*node) => {}
                 Some(Creation::Missing) => demands.creations.push(node),
                 Some(Creation::SurgeAtOnce) if is_touched => {}
@@ -162,7 +162,7 @@ impl Deletion {
             | Self::GoingBack
             | Self::Removed
             | Self::Unchangeable
-            | Self::Excused => Property::Budget,
+            | Self::Permitted => Property::Budget,
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::role::Role;
 
 use super::history::History;
 use super::model::{Eligibility, Namespace, Node, Phase, Pod, Record, Revision};
-use super::reason::Doubt;
-use super::situation::{OnNode, OurPod, Situation};
+use super::reason::Uncertainty;
+use super::situation::{NodeView, OurPod, Situation};
 use super::stage::{Movement, Stage, Wanted, back_after_ms};
 use everynode_core::daemon_set::{NodeState, SetAside};
 
@@ -63,7 +63,7 @@ impl<'a> Situation<'a> {
 
     /// True if no pod of the node is replaced for its revision (G1, G6); nor is one that a request
     /// without an answer may change yet (G56).
-    pub(super) fn keeps_pods(&self, on_node: &OnNode<'a>) -> bool {
+    pub(super) fn keeps_pods(&self, on_node: &NodeView<'a>) -> bool {
         self.movement().is_some_and(|movement| !movement.replaces)
             || on_node.wanted == Wanted::Kept
             || on_node.deletable().any(Pod::is_assumed_to_change)
@@ -71,14 +71,14 @@ impl<'a> Situation<'a> {
 
     /// True if the node is one whose old pod is left alone until the rollout has begun there
     /// (G33). Going back, it does not matter what becomes of absent nodes.
-    pub(super) fn is_left_alone(&self, on_node: &OnNode<'a>, doubt: Doubt) -> bool {
-        match (on_node.state(), doubt) {
-            _ if self.goes_back() => doubt == Doubt::Demands && self.is_absent(on_node),
+    pub(super) fn is_left_alone(&self, on_node: &NodeView<'a>, uncertainty: Uncertainty) -> bool {
+        match (on_node.state(), uncertainty) {
+            _ if self.goes_back() => uncertainty == Uncertainty::Demands && self.is_absent(on_node),
             (Some(NodeState::Waiting { .. }), _) => false,
-            (None, _) => self.goes_forward() && doubt == Doubt::Demands,
-            (Some(state), Doubt::Allows) => matches!(state, NodeState::SetAside(reason)
+            (None, _) => self.goes_forward() && uncertainty == Uncertainty::Demands,
+            (Some(state), Uncertainty::Allows) => matches!(state, NodeState::SetAside(reason)
                 if !matches!(reason, SetAside::Joined | SetAside::BrokenBefore | SetAside::Lost)),
-            (Some(_), Doubt::Demands) => true,
+            (Some(_), Uncertainty::Demands) => true,
         }
     }
 
@@ -97,12 +97,12 @@ impl<'a> Situation<'a> {
     }
 
     /// True if the node is down, leaves, or has a taint that keeps new pods away.
-    fn is_absent(&self, on_node: &OnNode<'a>) -> bool {
+    fn is_absent(&self, on_node: &NodeView<'a>) -> bool {
         on_node.eligibility != Eligibility::ShouldRun || self.is_away(on_node)
     }
 
     /// True if the node is down or leaves (G33).
-    pub(super) fn is_away(&self, on_node: &OnNode<'a>) -> bool {
+    pub(super) fn is_away(&self, on_node: &NodeView<'a>) -> bool {
         let policy = self.ds.policy.valid();
         let is_away =
             |node: &Node| policy.map_or(!node.is_ready(), |policy| policy.is_absent(node));
@@ -110,7 +110,7 @@ impl<'a> Situation<'a> {
     }
 
     /// True if the rollout wants the pod on its node.
-    pub(super) fn wants(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
+    pub(super) fn wants(&self, on_node: &NodeView<'a>, pod: &Pod) -> bool {
         match on_node.wanted {
             Wanted::Target => self.is_updated(pod),
             Wanted::Kept => false,
@@ -172,7 +172,7 @@ impl<'a> Situation<'a> {
 
     fn eligibility(
         &self,
-        on_node: &OnNode<'a>,
+        on_node: &NodeView<'a>,
         node: &Node,
         (governing, wanted): (Governing<'a>, Wanted),
         namespace: Option<&Namespace>,
@@ -195,7 +195,7 @@ impl<'a> Situation<'a> {
     fn governing_of(
         &self,
         name: &str,
-        on_node: &OnNode<'a>,
+        on_node: &NodeView<'a>,
         movement: Movement,
         base: Governing<'a>,
     ) -> (Governing<'a>, Wanted) {

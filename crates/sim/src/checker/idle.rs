@@ -8,8 +8,8 @@ use super::demands::{Demands, Problem};
 use super::history::History;
 use super::lost_pods::LossDelays;
 use super::plan::pending_surges;
-use super::reason::Doubt;
-use super::situation::{OnNode, Situation};
+use super::reason::Uncertainty;
+use super::situation::{NodeView, Situation};
 use super::{Violation, beside, creation_delay, quiescence, record};
 use crate::role::Role;
 use crate::view::{Idle, View, WriteOutcome};
@@ -19,7 +19,7 @@ const PAUSE_MS: i64 = 60_000;
 
 /// The demand of the rules that is left undone. `status_interval_ms` is how long a change of counts
 /// may wait.
-pub(super) fn left_undone(
+pub(super) fn unfinished_work(
     Idle { view, waited_ms }: &Idle,
     situation: &Situation,
     history: &History,
@@ -47,7 +47,8 @@ pub(super) fn left_undone(
         })
     };
     let found = if is_known { rollout() } else { None };
-    let others = || quiescence::left_undone(situation, *waited_ms > status_interval_ms, *waited_ms);
+    let others =
+        || quiescence::unfinished_work(situation, *waited_ms > status_interval_ms, *waited_ms);
     found.or_else(|| others().filter(|_| view.role != Role::Beside))
 }
 
@@ -61,8 +62,8 @@ fn pods(view: &View, situation: &Situation, history: &History, backoffs: &Backof
     let may_create = !is_beside
         && !view.outcomes.iter().any(is_refused)
         && creation_delay::end(view, situation.ds, history).is_none();
-    let has_no_backoff = |on_node: &OnNode| {
-        let end = backoffs.end(view, situation, on_node, Doubt::Demands, history);
+    let has_no_backoff = |on_node: &NodeView| {
+        let end = backoffs.end(view, situation, on_node, Uncertainty::Demands, history);
         end.is_none_or(|end| end <= view.planned_at)
     };
     let delayed = LossDelays::of(view, situation.ds, history).delayed_nodes();

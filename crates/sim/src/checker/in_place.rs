@@ -11,7 +11,7 @@ use http::Method;
 use super::history::History;
 use super::judged_plan::{Deletion, JudgedPlan};
 use super::model::{Eligibility, Pod, Revision, Update, containers, has_amounts, is_same};
-use super::situation::{OnNode, Situation};
+use super::situation::{NodeView, Situation};
 use super::{PendingWrite, Property, Violation, budget, images, violation};
 
 /// Shorter than any time after which a node is blamed or replaced.
@@ -372,7 +372,7 @@ pub(super) fn mislabelled(history: &History, since: u64) -> Option<Violation> {
 pub(super) fn left_over(situation: &Situation) -> Option<String> {
     let is_only = situation.update() == Update::InPlaceOnly && !situation.goes_back();
     let present = situation.nodes.values().filter(|on_node| !situation.is_away(on_node));
-    let is_left = |on_node: &OnNode, pod: &Pod| {
+    let is_left = |on_node: &NodeView, pod: &Pod| {
         let stays =
             is_only || on_node.eligibility == Eligibility::MayKeep || situation.keeps_pods(on_node);
         let is_stuck = || {

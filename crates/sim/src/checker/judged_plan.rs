@@ -43,7 +43,7 @@ pub(super) enum Deletion {
     Unchangeable,
     /// The budget allows it, but nothing shows whether the pod is old: its revision has no label,
     /// or is gone.
-    Excused,
+    Permitted,
 }
 
 /// A reason to create a pod.
@@ -84,7 +84,7 @@ impl Deletion {
             Self::GoingBack => "of a failed target, within the budget",
             Self::Removed => "removed by the target's placement",
             Self::Unchangeable => "cannot be changed in place",
-            Self::Excused => "excused",
+            Self::Permitted => "excused",
         }
     }
 }

@@ -5,7 +5,7 @@ use super::history::History;
 use super::judged_plan::JudgedPlan;
 use super::model::Phase;
 use super::node_state::TOLERANCE_MS;
-use super::situation::{OnNode, Situation};
+use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
 
@@ -60,15 +60,15 @@ fn surely_failed<'a>(
     }
     let completed = history.time_of(history.phase_version(&current.metadata.uid, record)?);
     let limit_ms = situation.ds.policy.valid()?.ready_within_ms();
-    let has_target = |on_node: &OnNode| {
+    let has_target = |on_node: &NodeView| {
         let mut pods = on_node.occupants().map(|our| our.pod);
         pods.any(|pod| situation.is_updated(pod) && pod.change.is_none())
     };
-    let is_late = |on_node: &OnNode| {
+    let is_late = |on_node: &NodeView| {
         let failed_at = on_node.stated.map(|stated| stated.since);
         failed_at.is_some_and(|at| at.0 + TOLERANCE_MS > completed.0 + limit_ms)
     };
-    let is_it = |(name, on_node): &(&&str, &OnNode)| {
+    let is_it = |(name, on_node): &(&&str, &NodeView)| {
         on_node.has_failed() && is_late(on_node) && has_target(on_node) && !begun.contains(*name)
     };
     Some(situation.nodes.iter().filter(is_it).map(|(name, _)| *name).collect())

@@ -10,7 +10,7 @@ use everynode_core::plan::{Outcome, Write};
 
 use super::history::History;
 use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Update};
-use super::situation::{OnNode, OurPod, Situation};
+use super::situation::{NodeView, OurPod, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
 use crate::role::Role;
@@ -24,7 +24,7 @@ const UNORDERED_MS: i64 = 60_000;
 /// How long a node that is not ready has had no available pod before it is updated (G33).
 const REPAIRABLE_MS: i64 = 60_000;
 
-impl OnNode<'_> {
+impl NodeView<'_> {
     /// The state of the node, as the replica states it; `None` unless a policy guards the rollout.
     pub(super) fn state(&self) -> Option<NodeState> {
         self.stated.map(|stated| stated.state)
@@ -105,7 +105,7 @@ impl Situation<'_> {
     }
 
     /// True if nothing shows of which revision pods are, or which ones are there.
-    fn is_in_doubt(&self, on_node: &OnNode, view: &View) -> bool {
+    fn is_in_doubt(&self, on_node: &NodeView, view: &View) -> bool {
         let is_unknown = |WriteOutcome { result, .. }: &WriteOutcome| match &result.write {
             Write::DeletePod(pod) => {
                 matches!(result.outcome, Outcome::Unknown { .. })
@@ -149,7 +149,7 @@ struct Claim<'s, 'a> {
     situation: &'s Situation<'a>,
     history: &'s History,
     policy: &'s Policy,
-    on_node: &'s OnNode<'a>,
+    on_node: &'s NodeView<'a>,
     node: &'s Node,
     stated: StatedNode,
     /// The version with which the attempt began.

@@ -16,8 +16,8 @@ use super::history::History;
 use super::judged_plan::{Creation, Deletion, JudgedPlan};
 use super::lost_pods::LossDelays;
 use super::model::{Budget, Eligibility, Pod};
-use super::reason::Doubt;
-use super::situation::{OnNode, Situation};
+use super::reason::Uncertainty;
+use super::situation::{NodeView, Situation};
 use super::stage::Wanted;
 use super::{Property, Violation, budget, late, removal};
 use crate::view::{View, is_pod_write};
@@ -82,7 +82,7 @@ impl<'a> Judge<'a> {
     pub(super) fn pod(
         &self,
         reference: &PodReference,
-    ) -> Result<(&'a Pod, &'a OnNode<'a>), Violation> {
+    ) -> Result<(&'a Pod, &'a NodeView<'a>), Violation> {
         let situation = self.situation;
         let uid = reference.uid.to_string();
         let fail = |property, problem: &str| self.fail(reference, property, problem);
@@ -119,13 +119,13 @@ impl<'a> Judge<'a> {
         &self,
         reference: &PodReference,
         pod: &Pod,
-        on_node: &OnNode<'a>,
+        on_node: &NodeView<'a>,
     ) -> Result<T, Violation> {
         let situation = self.situation;
         let is_updated = situation.is_updated(pod);
         let property = match () {
             () if situation.keeps_pods(on_node)
-                || situation.is_left_alone(on_node, Doubt::Allows) =>
+                || situation.is_left_alone(on_node, Uncertainty::Allows) =>
             {
                 Property::Gate
             }
@@ -150,7 +150,7 @@ impl<'a> Judge<'a> {
     ) -> Result<Deletion, Violation> {
         let Self { view, situation, history, .. } = self;
         let (pod, on_node) = self.pod(reference)?;
-        let reason = situation.reason_to_delete(on_node, pod, Doubt::Allows);
+        let reason = situation.reason_to_delete(on_node, pod, Uncertainty::Allows);
         if let Some(problem) = change::unnecessary(view, situation, history, pod, reason) {
             return self.fail(reference, Property::Gate, problem);
         }
@@ -159,18 +159,18 @@ impl<'a> Judge<'a> {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
             let is_in_doubt = is_base_unknown || situation.is_generation_doubtful(on_node);
             if is_in_doubt && situation.budget().is_some() {
-                return Ok(Deletion::Excused);
+                return Ok(Deletion::Permitted);
             }
             return self.without_reason(reference, pod, on_node);
         };
-        let end = backoffs.end(view, situation, on_node, Doubt::Allows, history);
+        let end = backoffs.end(view, situation, on_node, Uncertainty::Allows, history);
         if !reason.is_of_ended_pod()
             || view.is_waiting
             || end.is_none_or(|end| end <= view.planned_at)
         {
             return Ok(reason);
         }
-        match situation.old(on_node, pod, Doubt::Allows) {
+        match situation.old(on_node, pod, Uncertainty::Allows) {
             Some(reason) => Ok(reason),
             None => {
                 let problem = "although a pod of its node has ended too recently";
@@ -218,10 +218,10 @@ impl<'a> Judge<'a> {
             );
             return Err(situation.violation(Property::Duplicate, message));
         }
-        situation.reason_to_create(on_node, Doubt::Allows).ok_or_else(|| {
+        situation.reason_to_create(on_node, Uncertainty::Allows).ok_or_else(|| {
             let beside: Vec<String> = on_node.pods.iter().map(|our| describe(our.pod)).collect();
             let message = format!("a pod is created on {} beside {beside:?}", new.node);
-            let property = match situation.is_left_alone(on_node, Doubt::Allows) {
+            let property = match situation.is_left_alone(on_node, Uncertainty::Allows) {
                 true => Property::Gate,
                 false => Property::Duplicate,
             };
@@ -230,7 +230,7 @@ impl<'a> Judge<'a> {
     }
 
     /// True if the node was deleted and added again since.
-    fn was_replaced(&self, on_node: &OnNode, since: Timestamp) -> bool {
+    fn was_replaced(&self, on_node: &NodeView, since: Timestamp) -> bool {
         const TOLERANCE_MS: i64 = 2_000;
         let created = on_node.node.and_then(|node| node.created());
         created.is_some_and(|created| created.0 + TOLERANCE_MS > since.0)
@@ -251,7 +251,7 @@ impl<'a> Judge<'a> {
         // The rollout begins once on a node on which a surge is repeated.
         let others = pending(&|node| judged.creations.contains_key(node));
         let pending = pending(&|node| surges_within_budget(judged, node));
-        let is_given_up = |on_node: &OnNode| {
+        let is_given_up = |on_node: &NodeView| {
             let Self { view, history, .. } = self;
             let unfinished = |pod| change::unfinished(view, situation, history, on_node, pod);
             on_node.deletable().any(|pod| unfinished(pod).is_some())
@@ -301,7 +301,7 @@ pub(super) fn pending_surges(
     is_counted: impl Fn(&str) -> bool,
 ) -> usize {
     const RESERVED_MS: i64 = 60_000;
-    let is_pending = |(name, on_node): &(&&str, &OnNode)| {
+    let is_pending = |(name, on_node): &(&&str, &NodeView)| {
         let has_old = !situation.active(on_node).old.is_empty();
         let is_recent = on_node
             .pending

@@ -7,7 +7,7 @@ use super::answer::Answer;
 use super::demands::{Demands, Problem};
 use super::history::History;
 use super::model::{Eligibility, Metadata, Phase, Pod, Position, Record, Revision};
-use super::situation::{Clocks, OnNode, Seen, Situation};
+use super::situation::{Clocks, NodeView, Seen, Situation};
 use super::stage::{Stage, Wanted};
 use super::{Property, Violation, beside, in_place, late, status};
 use crate::feeds::Feeds;
@@ -69,7 +69,7 @@ fn problem(situation: &Situation, installation: Installation) -> Problem {
 
 /// The work left undone by a controller that has nothing to do, besides pods and records: owners,
 /// revisions and, unless it may wait with it, the status.
-pub(super) fn left_undone(
+pub(super) fn unfinished_work(
     situation: &Situation,
     has_status: bool,
     waited_ms: i64,
@@ -302,7 +302,7 @@ fn is_true_of(situation: &Situation, record: &Record, reason: &str) -> bool {
 fn nodes_at<'s, 'a>(
     situation: &'s Situation<'a>,
     position: &'s Position,
-) -> impl Iterator<Item = (&'s str, &'s OnNode<'a>)> {
+) -> impl Iterator<Item = (&'s str, &'s NodeView<'a>)> {
     let nodes = situation.nodes.iter().map(|(name, on_node)| (*name, on_node));
     let open = nodes.filter(|(_, on)| on.is_member && on.wanted == Wanted::Target);
     open.filter(move |(_, on_node)| situation.is_in(position, on_node))
@@ -316,7 +316,7 @@ fn may_be_untried(situation: &Situation, record: &Record) -> bool {
     let nodes = || nodes_at(situation, &record.position);
     let is_part = matches!(record.position, Position::Wave { .. });
     let any_is_aside = nodes().any(|(_, on_node)| on_node.is_aside());
-    let is_tried = |(name, on_node): (&str, &OnNode)| {
+    let is_tried = |(name, on_node): (&str, &NodeView)| {
         situation.open_nodes.contains(name)
             && (on_node.is_done() || is_part && on_node.has_failed())
     };
@@ -326,7 +326,7 @@ fn may_be_untried(situation: &Situation, record: &Record) -> bool {
 /// True if a wave has nodes, and all that are open are surely set aside; in that of all nodes, they
 /// may have failed as well.
 fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
-    let is_untried = |(_, on_node): (&str, &OnNode)| {
+    let is_untried = |(_, on_node): (&str, &NodeView)| {
         on_node.is_aside() || on_node.has_failed() && record.position == Position::AllNodes
     };
     let nodes = || nodes_at(situation, &record.position);
@@ -351,7 +351,7 @@ fn is_approved(situation: &Situation, record: &Record) -> bool {
 
 /// True if a pod of the target is left.
 fn has_target_pod(situation: &Situation) -> bool {
-    let pods = situation.nodes.values().flat_map(OnNode::deletable);
+    let pods = situation.nodes.values().flat_map(NodeView::deletable);
     pods.into_iter().any(|pod| situation.is_updated(pod))
 }
 

@@ -10,7 +10,7 @@ use everynode_sandbox::kinds::CONTROLLER_REVISION;
 
 use super::history::History;
 use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision, Verb, Wait};
-use super::situation::{OnNode, Situation};
+use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{PendingWrite, Property, Violation, removal, rolled_back};
 use crate::role::Role;
@@ -423,13 +423,13 @@ impl Judge<'_> {
     /// A rollout that goes to all nodes without a policy is complete when they have the target.
     fn completion_without_policy(&self, old: &Record, new: &Record) -> Option<String> {
         let expected = Record { phase: Phase::Complete, since: new.since, ..old.clone() };
-        let has_target = |on_node: &OnNode| {
+        let has_target = |on_node: &NodeView| {
             let oldest = on_node.occupants().next();
             oldest.is_some_and(|our| {
                 self.situation.is_updated(our.pod) && self.situation.may_be_available(our.pod)
             })
         };
-        let is_done = |on_node: &OnNode| match on_node.eligibility {
+        let is_done = |on_node: &NodeView| match on_node.eligibility {
             Eligibility::ShouldRun => has_target(on_node),
             Eligibility::NoNode => true,
             Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),
@@ -453,11 +453,11 @@ impl Judge<'_> {
         };
         // A node that is set aside may leave its place to another one.
         let is_aside =
-            |(name, on_node): &&(&str, &OnNode)| !self.is_open(name) && on_node.is_aside();
+            |(name, on_node): &&(&str, &NodeView)| !self.is_open(name) && on_node.is_aside();
         let aside = members.iter().filter(is_aside).count();
         // A held node counts that has the target, and beside the built-in controller each one that
         // has got it by itself (G17, G33).
-        let has_target = |(name, on_node): &(&str, &OnNode)| {
+        let has_target = |(name, on_node): &(&str, &NodeView)| {
             let is_held = !members.iter().any(|(member, _)| member == name);
             let is_beside = self.situation.role == Role::Beside;
             let may_count = is_held || is_beside && !on_node.is_aside();
@@ -492,7 +492,7 @@ impl Judge<'_> {
     }
 
     /// True if a node is as it should be before its wave is open: it has no pod, and needs none.
-    fn needs_nothing(&self, on_node: &OnNode) -> bool {
+    fn needs_nothing(&self, on_node: &NodeView) -> bool {
         matches!(self.situation.stage, Stage::Pending)
             && on_node.by_target != Eligibility::ShouldRun
             && on_node.occupants().next().is_none()

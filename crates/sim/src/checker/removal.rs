@@ -5,7 +5,7 @@ use super::guard::Governing;
 use super::history::History;
 use super::judged_plan::{Deletion, JudgedPlan};
 use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Record, Revision};
-use super::situation::{OnNode, Situation};
+use super::situation::{NodeView, Situation};
 use super::stage::{Stage, Wanted};
 use super::{Property, Violation, waves};
 use crate::role::Role;
@@ -34,7 +34,7 @@ impl<'a> Situation<'a> {
 
     /// Yes if the pod is removed with one that only the target's own placement removes, while the
     /// node keeps what it is.
-    pub(super) fn is_removal(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
+    pub(super) fn is_removal(&self, on_node: &NodeView<'a>, pod: &Pod) -> Answer {
         let is_step = self.role == Role::Controller
             && self.movement().is_some_and(|movement| !movement.goes_back)
             && on_node.wanted == Wanted::Target;
@@ -50,7 +50,7 @@ impl<'a> Situation<'a> {
     }
 
     /// The same once the wave of its node is open.
-    fn is_removed_by_target(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
+    fn is_removed_by_target(&self, on_node: &NodeView<'a>, pod: &Pod) -> Answer {
         let own = self.old_revision_of(pod);
         let allows = |own: &Revision| {
             on_node.node.is_some_and(|node: &Node| own.placement.eligibility(node, None).keeps())
@@ -70,7 +70,7 @@ impl<'a> Situation<'a> {
     /// Number of nodes that have not been touched, and of which the target's placement surely
     /// removes the pod, in an open wave or in a later one.
     fn sure_removals(&self) -> usize {
-        let loses = |on_node: &&OnNode<'a>| {
+        let loses = |on_node: &&NodeView<'a>| {
             let mut pods = on_node.deletable();
             on_node.is_waiting()
                 && !on_node.is_aside()
@@ -82,7 +82,7 @@ impl<'a> Situation<'a> {
     /// Number of nodes of which the target's placement may remove the pod, in an open wave or in a
     /// later one; beside the built-in controller, also of those of which it may have been removed.
     pub(super) fn possible_removals(&self) -> usize {
-        let may_lose = |on_node: &&OnNode<'a>| {
+        let may_lose = |on_node: &&NodeView<'a>| {
             on_node.by_target == Eligibility::MustNotRun
                 && on_node.deletable().any(|pod| !self.is_updated(pod))
                 || self.may_have_lost(on_node)
@@ -92,7 +92,7 @@ impl<'a> Situation<'a> {
 
     /// True if the built-in controller may have removed the pod of the node, as the target's
     /// placement demands.
-    pub(super) fn may_have_lost(&self, on_node: &OnNode<'a>) -> bool {
+    pub(super) fn may_have_lost(&self, on_node: &NodeView<'a>) -> bool {
         let mut old = self.revisions.old.iter();
         let allows = |node: &Node| old.any(|old| old.placement.eligibility(node, None).keeps());
         self.role == Role::Beside
@@ -207,7 +207,7 @@ pub(super) fn unawaited(
 /// it was there when the template was replaced.
 fn was_surely_removed(
     situation: &Situation,
-    on_node: &OnNode,
+    on_node: &NodeView,
     policy: &Policy,
     history: &History,
     since: u64,

@@ -70,7 +70,7 @@ pub(super) struct Situation<'a> {
     /// The nodes that the replica has opened to the rollout.
     pub open_nodes: Arc<BTreeSet<String>>,
     /// By name: all nodes, and those that do not exist but have pods of the DaemonSet.
-    pub nodes: BTreeMap<&'a str, OnNode<'a>>,
+    pub nodes: BTreeMap<&'a str, NodeView<'a>>,
     /// All pods, by UID.
     pub pods: Objects<'a, Pod>,
     /// All ConfigMaps, by UID, once they are known.
@@ -83,7 +83,7 @@ pub(super) struct Situation<'a> {
 }
 
 /// A node, and the DaemonSet's pods there.
-pub(super) struct OnNode<'a> {
+pub(super) struct NodeView<'a> {
     pub node: Option<&'a Node>,
     /// By the revision that governs the node (G1).
     pub eligibility: Eligibility,
@@ -213,7 +213,8 @@ impl<'a> Situation<'a> {
         for node in history.nodes.seen(feeds.nodes).into_values() {
             let eligibility = ds.placement.eligibility(node, namespace);
             let by_target = eligibility;
-            let on_node = OnNode { node: Some(node), eligibility, by_target, ..OnNode::default() };
+            let on_node =
+                NodeView { node: Some(node), eligibility, by_target, ..NodeView::default() };
             nodes.insert(node.metadata.name.as_str(), on_node);
         }
         let mut current_hashes: BTreeSet<&str> =
@@ -360,7 +361,7 @@ impl<'a> Situation<'a> {
     }
 
     /// True if a node is in the group of a position.
-    pub(super) fn is_in(&self, position: &Position, on_node: &OnNode<'a>) -> bool {
+    pub(super) fn is_in(&self, position: &Position, on_node: &NodeView<'a>) -> bool {
         let policy = self.ds.policy.valid().zip(on_node.node);
         *position == Position::AllNodes
             || policy.is_some_and(|(policy, node)| policy.is_in(position, &node.metadata.labels))
@@ -384,7 +385,7 @@ impl<'a> Situation<'a> {
     /// True if pods of the node may be of the current revision by their generation alone: they show
     /// no hash, or that of another DaemonSet. Until a revision stores the template, the generation
     /// of an earlier one counts (C40), whichever that was.
-    pub(super) fn is_generation_doubtful(&self, on_node: &OnNode) -> bool {
+    pub(super) fn is_generation_doubtful(&self, on_node: &NodeView) -> bool {
         let is_own = |hash: &str| {
             self.revisions.old.iter().any(|revision| revision.metadata.hash() == Some(hash))
         };
@@ -445,7 +446,7 @@ impl<'a> Situation<'a> {
 
     /// The active pods of a node that keeps its pods, or going back keeps one of the target until
     /// the budget allows its removal (G41).
-    pub(super) fn active(&self, on_node: &OnNode<'a>) -> Active<'a> {
+    pub(super) fn active(&self, on_node: &NodeView<'a>) -> Active<'a> {
         let mut active = Active::default();
         let stays =
             |pod: &Pod| on_node.eligibility.keeps() || self.is_target_on_its_way_back(on_node, pod);
@@ -460,7 +461,7 @@ impl<'a> Situation<'a> {
 
     /// True if the node keeps its old pod because it would get no new one (C57), or because its
     /// kubelet does not answer (C58).
-    pub(super) fn takes_no_part(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
+    pub(super) fn takes_no_part(&self, on_node: &NodeView<'a>, active: &Active<'_>) -> bool {
         let has_old = matches!((&active.new[..], &active.old[..]), ([], [_]));
         !self.is_guarded()
             && (on_node.eligibility == Eligibility::MayKeep && has_old
@@ -469,7 +470,7 @@ impl<'a> Situation<'a> {
 
     /// True if the kubelet of the node does not answer, and the update had not begun there before:
     /// nobody had deleted its old pod, or created its new one (C58).
-    fn was_unreachable_before(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
+    fn was_unreachable_before(&self, on_node: &NodeView<'a>, active: &Active<'_>) -> bool {
         let Some(since) = on_node.node.and_then(|node| node.unreachable_since()) else {
             return false;
         };
@@ -489,7 +490,7 @@ impl<'a> Situation<'a> {
     /// True if the node is one of those of the budget, and has no pod that `is_available` (C52).
     pub(super) fn is_unavailable(
         &self,
-        on_node: &OnNode<'a>,
+        on_node: &NodeView<'a>,
         is_available: impl Fn(&Pod) -> bool,
     ) -> bool {
         let counts = on_node.eligibility == Eligibility::ShouldRun && !on_node.is_doubtful
@@ -519,7 +520,7 @@ impl<'a> Situation<'a> {
     /// True if the pods of a node use up `maxSurge`.
     pub(super) fn uses_surge(
         &self,
-        on_node: &OnNode<'a>,
+        on_node: &NodeView<'a>,
         is_available: impl Fn(&Pod) -> bool,
     ) -> bool {
         let active = self.active(on_node);
@@ -542,7 +543,7 @@ impl<'a> Situation<'a> {
     }
 }
 
-impl Default for OnNode<'_> {
+impl Default for NodeView<'_> {
     fn default() -> Self {
         Self {
             node: None,
@@ -561,7 +562,7 @@ impl Default for OnNode<'_> {
     }
 }
 
-impl<'a> OnNode<'a> {
+impl<'a> NodeView<'a> {
     /// The pods that count: all but those that are terminating and have ended (C22).
     pub(super) fn occupants(&self) -> impl Iterator<Item = &OurPod<'a>> {
         self.pods.iter().filter(|our| {

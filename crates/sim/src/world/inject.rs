@@ -3,10 +3,10 @@
 use everynode_core::api::Timestamp;
 
 use super::{ScheduledEvent, World};
-use crate::answer::{Failure, Refusal};
 use crate::fault::{RequestOutcome, loss, server_error};
 use crate::injected_fault::{CombinedFault, InjectedFault, WatchFailure, WriteFailure};
 use crate::network::Request;
+use crate::response::{Failure, Refusal};
 
 /// Another replica leads before the process continues.
 const CUT_OFF_MS: i64 = 25_000;

@@ -3,9 +3,9 @@
 use everynode_core::api::Timestamp;
 
 use super::World;
-use crate::answer::Failure;
 use crate::fault::happens;
 use crate::open_watch::OpenWatch;
+use crate::response::Failure;
 use crate::watch_fault::{Outage, forbidden};
 
 /// How long the rights of a replica are missing.

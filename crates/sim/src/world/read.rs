@@ -9,9 +9,9 @@ use everynode_sandbox::store::{ListOptions, WatchCache};
 use rand::RngExt;
 
 use super::World;
-use crate::answer;
 use crate::fault::happens;
 use crate::network::{Reply, Request};
+use crate::response;
 use crate::serve::{Query, Target};
 use crate::wire;
 
@@ -37,10 +37,10 @@ impl World {
             Ok(body) if happens(self.half_list_rate(query), &mut self.rng) => {
                 self.checks.record_fault("list cut off");
                 let length = self.rng.random_range(0..=body.len());
-                answer::of_half_list(&body, length)
+                response::of_half_list(&body, length)
             }
-            Ok(body) => answer::of_list(body),
-            Err(status) => answer::of_result(Err(status)),
+            Ok(body) => response::of_list(body),
+            Err(status) => response::of_result(Err(status)),
         };
         self.answer(number, reply, answer);
     }

@@ -10,11 +10,11 @@ use http::Method;
 use rand::RngExt;
 
 use super::{ScheduledEvent, World};
-use crate::answer::{self, Answer, Failure, Refusal};
 use crate::checker::PendingWrite;
 use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss};
 use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::network::{Message, Reply, Request};
+use crate::response::{self, Answer, Failure, Refusal};
 use crate::serve::{self, Query, Target};
 
 /// One in this number of requests is in the socket when its process is frozen: it is sent when the
@@ -45,7 +45,7 @@ impl World {
         let event = match answer {
             None => ScheduledEvent::RequestArrives { replica: number, request, reply },
             Some(body) => {
-                let answer = answer::of_result(Ok(body));
+                let answer = response::of_result(Ok(body));
                 ScheduledEvent::AnswerArrives { replica: number, reply, answer }
             }
         };
@@ -180,7 +180,7 @@ impl World {
         }
         match (failure, result) {
             (Some(failure), _) => self.fail(number, reply, &failure),
-            (None, Some(result)) => self.answer(number, reply, answer::of_result(result)),
+            (None, Some(result)) => self.answer(number, reply, response::of_result(result)),
             (None, None) => unreachable!("a request that is not served fails"),
         }
     }

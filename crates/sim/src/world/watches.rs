@@ -10,11 +10,11 @@ use everynode_sandbox::store::{Action, Change, ListOptions, ResourceVersionMatch
 use rand::RngExt;
 
 use super::{BOOKMARK_MS, ScheduledEvent, World};
-use crate::answer::{self, Failure, Lines, Refusal};
 use crate::fault::happens;
 use crate::mutation::{Mutation, ReportedChange};
 use crate::network::Reply;
 use crate::open_watch::{Closed, OpenWatch};
+use crate::response::{self, Failure, Lines, Refusal};
 use crate::serve::{Query, Target};
 use crate::watch_fault::BrokenLine;
 use crate::wire;
@@ -53,9 +53,9 @@ impl World {
         if !query.sends_initial_events && happens(self.faults.expire, &mut self.rng) {
             self.log(|| format!("watch of {}: 410", kind.plural));
             self.checks.record_fault("watch answered with 410");
-            return self.answer(number, reply, answer::of_result(Err(expired())));
+            return self.answer(number, reply, response::of_result(Err(expired())));
         }
-        let (lines, answer) = answer::of_watch();
+        let (lines, answer) = response::of_watch();
         self.watch_number += 1;
         let mut watch = OpenWatch {
             number: self.watch_number,

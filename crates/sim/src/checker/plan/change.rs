@@ -9,8 +9,8 @@ use crate::checker::judged_plan::Deletion;
 use crate::checker::model::{
     Change, Eligibility, Phase, Pod, Policy, Revision, Update, can_change,
 };
-use crate::checker::reason::Doubt;
-use crate::checker::situation::{OnNode, Situation};
+use crate::checker::reason::Uncertainty;
+use crate::checker::situation::{NodeView, Situation};
 use crate::checker::stage::{Stage, Wanted};
 use crate::checker::{Property, Violation};
 use crate::role::Role;
@@ -56,13 +56,13 @@ impl<'a> Situation<'a> {
     /// True if a pod can be changed to the revision that its node is to have; `None` if nothing
     /// shows of which revision it is. One with other copies of ConfigMaps is replaced, also with
     /// `InPlaceOnly` (G57, G58).
-    fn can_be_changed(&self, pod: &Pod, on_node: &OnNode<'a>) -> Option<bool> {
+    fn can_be_changed(&self, pod: &Pod, on_node: &NodeView<'a>) -> Option<bool> {
         let (from, to) = self.change_of(pod, on_node)?;
         Some(from.copies == to.copies && can_change(&from.template, &to.template))
     }
 
     /// The revision of a pod, and the one that its node is to have.
-    fn change_of(&self, pod: &Pod, on_node: &OnNode<'a>) -> Option<(&'a Revision, &'a Revision)> {
+    fn change_of(&self, pod: &Pod, on_node: &NodeView<'a>) -> Option<(&'a Revision, &'a Revision)> {
         let current = self.revisions.current.last().copied();
         let to = match on_node.wanted {
             Wanted::Base => match self.base() {
@@ -133,7 +133,7 @@ pub(super) fn judge(judge: &Judge<'_>, new: &NewChange) -> Result<Option<Deletio
     if situation.can_be_changed(pod, on_node) == Some(false) {
         return fail(Property::Template, "although its template differs in more");
     }
-    match situation.old(on_node, pod, Doubt::Allows) {
+    match situation.old(on_node, pod, Uncertainty::Allows) {
         Some(reason) => Ok(Some(reason)),
         None => judge.without_reason(&new.pod, pod, on_node),
     }
@@ -181,7 +181,7 @@ pub(super) fn unfinished(
     view: &View,
     situation: &Situation,
     history: &History,
-    on_node: &OnNode,
+    on_node: &NodeView,
     pod: &Pod,
 ) -> Option<Deletion> {
     let update = situation.update();

@@ -5,7 +5,7 @@ use everynode_core::plan::Write;
 
 use crate::checker::history::History;
 use crate::checker::model::{DaemonSet, Phase, Policy, Position, Record, Wait};
-use crate::checker::situation::{OnNode, Situation};
+use crate::checker::situation::{NodeView, Situation};
 use crate::checker::stage::Stage;
 use crate::checker::{Property, Violation, violation};
 use crate::view::{KnownAnswer, View, WriteOutcome};
@@ -30,7 +30,7 @@ impl Judge<'_> {
         let open = self.all_members(&record.position).filter(|(name, on_node)| {
             self.is_open(name) || on_node.is_held(self.policy_of_waves())
         });
-        if open.map(|(_, on_node)| on_node).all(OnNode::has_passed) {
+        if open.map(|(_, on_node)| on_node).all(NodeView::has_passed) {
             return Some("fails for want of progress although nothing is left to do".to_owned());
         }
         let current = self.situation.revisions.current.last()?;
@@ -58,7 +58,7 @@ impl Judge<'_> {
         if begun.is_some_and(|begun| begun.0 > since) {
             return Some("fails for want of progress too early in its phase".to_owned());
         }
-        let is_recent = |(_, on_node): &(&&str, &OnNode)| {
+        let is_recent = |(_, on_node): &(&&str, &NodeView)| {
             let passed_at = on_node.stated.and_then(|stated| stated.passed_at);
             on_node.is_done()
                 && passed_at.is_some_and(|at| at.0 > since)
@@ -90,7 +90,7 @@ impl Judge<'_> {
     /// Why the rollout has not failed: too few nodes may have (G15).
     pub(super) fn unfailed(&self, policy: &Policy) -> Option<String> {
         let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
-        let has_target = |on_node: &OnNode| {
+        let has_target = |on_node: &NodeView| {
             let mut ours = on_node.pods.iter().filter(|our| !our.is_going && !our.is_orphan);
             ours.any(|our| self.situation.is_target(our.pod))
         };
@@ -231,7 +231,8 @@ impl Judge<'_> {
 impl Situation<'_> {
     /// Number of nodes that have a pod of the target.
     fn nodes_with_target(&self) -> usize {
-        let has_target = |on_node: &&OnNode| on_node.pods.iter().any(|it| self.is_updated(it.pod));
+        let has_target =
+            |on_node: &&NodeView| on_node.pods.iter().any(|it| self.is_updated(it.pod));
         self.nodes.values().filter(has_target).count()
     }
 }

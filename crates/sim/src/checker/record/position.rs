@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::checker::answer::Answer;
 use crate::checker::model::{Group, Policy, Position, Record};
-use crate::checker::situation::OnNode;
+use crate::checker::situation::NodeView;
 
 use super::Judge;
 
@@ -20,7 +20,7 @@ impl Judge<'_> {
     pub(super) fn members<'s>(
         &'s self,
         position: &Position,
-    ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
+    ) -> impl Iterator<Item = (&'s str, &'s NodeView<'s>)> {
         let policy = self.policy_of_waves();
         self.all_members(position).filter(move |(_, on_node)| !on_node.is_held(policy))
     }
@@ -29,7 +29,7 @@ impl Judge<'_> {
     pub(super) fn all_members<'s>(
         &'s self,
         position: &Position,
-    ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
+    ) -> impl Iterator<Item = (&'s str, &'s NodeView<'s>)> {
         let (policy, position) = (self.policy_of_waves(), position.clone());
         let nodes = self.situation.nodes.iter();
         nodes.filter_map(move |(name, on_node)| {
@@ -49,10 +49,11 @@ impl Judge<'_> {
         step: usize,
         is_later: impl Fn(&Group) -> bool,
     ) -> (Vec<Position>, Answer) {
-        let group = |on_node: &OnNode| policy.groups(&on_node.node?.metadata.labels).remove(&step);
+        let group =
+            |on_node: &NodeView| policy.groups(&on_node.node?.metadata.labels).remove(&step);
         let members = self.members(&Position::AllNodes);
         let sure: BTreeSet<Group> = members.filter_map(|(_, on_node)| group(on_node)).collect();
-        let may_count = |on_node: &&OnNode| {
+        let may_count = |on_node: &&NodeView| {
             let has_target = on_node.occupants().any(|our| self.situation.is_updated(our.pod));
             self.situation.may_have_lost(on_node) || has_target && on_node.is_held(Some(policy))
         };

@@ -9,7 +9,7 @@ use crate::checker::answer::Answer;
 use crate::checker::model::{
     Eligibility, Group, Node, Pod, Policy, Position, Record, Revision, Wait,
 };
-use crate::checker::situation::OnNode;
+use crate::checker::situation::NodeView;
 use crate::view::WriteOutcome;
 
 use super::{Judge, TOLERANCE_MS};
@@ -88,7 +88,7 @@ impl Judge<'_> {
     }
 
     /// All states that a node has had.
-    fn states(&self, on_node: &OnNode) -> impl Iterator<Item = &Node> {
+    fn states(&self, on_node: &NodeView) -> impl Iterator<Item = &Node> {
         let uid = on_node.node.map_or("", |node| &node.metadata.uid);
         self.history.nodes.of(uid).map(|(_, node)| node)
     }
@@ -144,7 +144,7 @@ impl Judge<'_> {
         // What becomes of a node that is down or leaves, or that has joined beside others, does not
         // matter.
         let is_only = self.open_nodes(&record.position) == 1;
-        let was_there = |on_node: &OnNode| {
+        let was_there = |on_node: &NodeView| {
             let uid = on_node.node.map(|node| &*node.metadata.uid);
             (is_only || !self.may_have_joined(on_node, record))
                 && uid
@@ -161,7 +161,7 @@ impl Judge<'_> {
 
     /// True if the replica may take a node for one that has joined: no pod of another revision was
     /// there, or the node is younger than the attempt by its record.
-    pub(super) fn may_have_joined(&self, on_node: &OnNode, record: &Record) -> bool {
+    pub(super) fn may_have_joined(&self, on_node: &NodeView, record: &Record) -> bool {
         let Some(node) = on_node.node else { return true };
         let mut pods = self.history.pods.states().map(|(_, pod)| pod);
         let had_other = pods.any(|pod| {
