@@ -102,8 +102,13 @@ fn health_of(reason: RolloutReason) -> Option<&'static str> {
         ReasonClass::WaitsForNodes | ReasonClass::WaitsForTime | ReasonClass::WaitsForChecks => {
             Some("Progressing")
         }
-        ReasonClass::WaitsForWindow | ReasonClass::WaitsForPerson => Some("Suspended"),
-        ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck => Some("Degraded"),
+        ReasonClass::WaitsForWindow
+        | ReasonClass::WaitsForApproval
+        | ReasonClass::WaitsForPerson => Some("Suspended"),
+        ReasonClass::Stuck
+        | ReasonClass::RollsBack
+        | ReasonClass::Invalid
+        | ReasonClass::Failed => Some("Degraded"),
         ReasonClass::Complete => None,
     }
 }

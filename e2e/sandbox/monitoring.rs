@@ -1,7 +1,8 @@
 //! Alerts and dashboard refer only to metrics that a running controller serves, and docs/metrics.md
-//! lists every alert.
+//! lists every alert. `EVERYNODE_UPDATE=replace` writes the reasons of the alerts on rollouts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -52,19 +53,54 @@ fn the_page_about_metrics_lists_every_alert() -> Result<()> {
     Ok(())
 }
 
+/// An alert on rollouts selects the reasons of certain classes.
 #[test]
-fn an_alert_names_every_reason_that_waits_for_a_person() -> Result<()> {
-    let alerts = alerts()?;
-    let mut alerts = alerts.iter();
-    let alert = alerts.find(|rule| text(rule, "alert") == "EverynodeRolloutAwaitsApproval");
-    let expression = text(alert.context("no such alert")?, "expr");
-    let reasons: String = matches("reason=~\"([^\"]*)\"", &expression).collect();
-    let waiting =
-        RolloutReason::ALL.into_iter().filter(|it| it.class() == ReasonClass::WaitsForPerson);
-    let named: BTreeSet<&str> = reasons.split('|').collect();
-    let waiting: BTreeSet<&str> = waiting.map(RolloutReason::as_str).collect();
-    ensure!(named == waiting, "the alert names {named:?}, a person decides on {waiting:?}");
+fn an_alert_names_each_reason_of_its_classes() -> Result<()> {
+    const START: &str = "    - alert: ";
+    let selected = Regex::new(r#"reason=~?"[^"]*""#)?;
+    let mut unnamed: BTreeSet<&str> =
+        RolloutReason::ALL.into_iter().flat_map(alerts_on).copied().collect();
+    let rules = ALERTS.split(START).map(|rule| {
+        let alert = rule.lines().next().unwrap_or_default();
+        if !unnamed.remove(alert) {
+            return Ok(rule.to_owned());
+        }
+        let reasons = RolloutReason::ALL.into_iter();
+        let reasons = reasons.filter(|reason| alerts_on(*reason).contains(&alert));
+        let reasons: Vec<&str> = reasons.map(RolloutReason::as_str).collect();
+        let operator = if reasons.len() == 1 { "=" } else { "=~" };
+        ensure!(selected.is_match(rule), "{alert} selects no reason");
+        let selector = format!("reason{operator}\"{}\"", reasons.join("|"));
+        Ok(selected.replace(rule, selector).into_owned())
+    });
+    let expected = rules.collect::<Result<Vec<_>>>()?.join(START);
+    ensure!(unnamed.is_empty(), "there are no such alerts: {unnamed:?}");
+    if std::env::var_os("EVERYNODE_UPDATE").is_some() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/components/monitoring");
+        std::fs::write(folder.join("alerts.yaml"), expected)?;
+    } else {
+        ensure!(ALERTS == expected, "out of date: run this with EVERYNODE_UPDATE=replace");
+    }
     Ok(())
+}
+
+/// The alerts on rollouts with this reason, which follow from its class.
+fn alerts_on(reason: RolloutReason) -> &'static [&'static str] {
+    match reason.class() {
+        ReasonClass::NotGuarded if reason == RolloutReason::Paused => &["EverynodeRolloutIsPaused"],
+        ReasonClass::WaitsForNodes | ReasonClass::Stuck => &["EverynodeRolloutIsStuck"],
+        ReasonClass::WaitsForChecks => &["EverynodeRolloutAwaitsChecks"],
+        ReasonClass::WaitsForApproval | ReasonClass::WaitsForPerson => {
+            &["EverynodeRolloutAwaitsApproval"]
+        }
+        ReasonClass::RollsBack => &["EverynodeRolloutFailed", "EverynodeRolloutIsStuck"],
+        ReasonClass::Invalid => &["EverynodeRolloutPolicyIsInvalid"],
+        ReasonClass::Failed => &["EverynodeRolloutFailed"],
+        ReasonClass::NotGuarded
+        | ReasonClass::WaitsForTime
+        | ReasonClass::WaitsForWindow
+        | ReasonClass::Complete => &[],
+    }
 }
 
 /// With `maxSurge` and with OnDelete, a rollout that does not continue leaves every pod available.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{HASH_LABEL, RolloutPhase, RolloutReason};
+use everynode_core::api::{HASH_LABEL, ReasonClass, RolloutPhase, RolloutReason};
 use everynode_insight::guarded::last_order;
 use everynode_insight::history::{self, RevisionEntry};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -44,11 +44,12 @@ fn awaited(daemon_set: &DaemonSet) -> Option<&'static str> {
     let mut conditions = daemon_set.status.iter().flat_map(|it| it.conditions.iter().flatten());
     let stated =
         conditions.find(|condition| condition.type_ == "Progressing")?.reason.as_deref()?;
+    let reason = RolloutReason::ALL.into_iter().find(|reason| reason.as_str() == stated)?;
     let awaited = [
-        (RolloutReason::AwaitingApproval, "awaits approval"),
-        (RolloutReason::AwaitingChecks, "awaits checks"),
+        (ReasonClass::WaitsForApproval, "awaits approval"),
+        (ReasonClass::WaitsForChecks, "awaits checks"),
     ];
-    awaited.into_iter().find_map(|(reason, words)| (reason.as_str() == stated).then_some(words))
+    awaited.into_iter().find_map(|(class, words)| (reason.class() == class).then_some(words))
 }
 
 /// The number of the DaemonSet's pods for each revision hash.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::api::{
     CANNOT_CHANGE, CheckStatement, ConfigObject, DaemonSet, FailedNodes, Opening,
-    PAUSED_ANNOTATION, PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord,
-    Timestamp, WaveName, is_updated, must_be_approved, nodes_of, unrestored, utc_text,
-    with_statements, without_override,
+    PAUSED_ANNOTATION, PolicySource, ReasonClass, RecordReason, RolloutPhase, RolloutReason,
+    RolloutRecord, Timestamp, WaveName, is_updated, must_be_approved, nodes_of, unrestored,
+    utc_text, with_statements, without_override,
 };
 
 use crate::copying::ConfigWait;
@@ -73,12 +73,7 @@ impl Stated {
         leaked: usize,
     ) -> Self {
         let Headline { reason, text, note } = headline;
-        let has_counts = matches!(
-            reason,
-            RolloutReason::Updating
-                | RolloutReason::ProgressDeadlineExceeded
-                | RolloutReason::WaveNotTried
-        );
+        let has_counts = matches!(reason.class(), ReasonClass::WaitsForNodes | ReasonClass::Stuck);
         let counts = wave.filter(|_| has_counts);
         let mut message = text.clone();
         if let Some(wave) = counts {

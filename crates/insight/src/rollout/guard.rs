@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, RolloutPhase, RolloutReason, Timestamp, stated_checks, stated_wave,
+    DaemonSet, ReasonClass, RolloutPhase, RolloutReason, Timestamp, stated_checks, stated_wave,
 };
 use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
@@ -110,7 +110,7 @@ impl Guard {
 
     /// True if the rollout has failed by its nodes, checks or an order, which the message names.
     pub(super) const fn has_failed(&self) -> bool {
-        matches!(self.reason, RolloutReason::Failed | RolloutReason::LateNodesFail)
+        matches!(self.reason.class(), ReasonClass::Failed)
     }
 
     /// The wave that the rollout is at, if it has a name. Without nodes only the message has it.

@@ -67,10 +67,10 @@ impl Rollout {
         Some(&guard.message)
     }
 
-    /// The message about a wave of which no node could try the template.
-    fn not_tried(&self) -> Option<&str> {
+    /// The message that alone says what nodes wait for.
+    fn explained_wait(&self) -> Option<&str> {
         let guard = self.guard.as_ref()?;
-        (guard.reason == RolloutReason::WaveNotTried).then_some(&*guard.message)
+        guard.reason.explains_wait().then_some(&*guard.message)
     }
 
     /// The message about a rollout that waits for a window.
@@ -109,7 +109,7 @@ impl Rollout {
                 format!("waiting for the checks{}{}", of.unwrap_or_default(), self.checks_text())
             }
             // The nodes of the wave may be down, and then no pod is desired there.
-            (Phase::Progressing, _) if let Some(message) = self.not_tried() => {
+            (Phase::Progressing, _) if let Some(message) = self.explained_wait() => {
                 self.with_hindrance(message.to_owned())
             }
             (Phase::Progressing, group) if group.is_none_or(|group| group.cause.awaits_turn()) => {

@@ -187,13 +187,13 @@ impl RolloutReason {
     const fn row(self) -> (&'static str, ReasonClass) {
         match self {
             Self::Paused => ("Paused", ReasonClass::NotGuarded),
-            Self::InvalidPolicy => ("InvalidPolicy", ReasonClass::Failed),
-            Self::InvalidRecord => ("InvalidRecord", ReasonClass::Failed),
+            Self::InvalidPolicy => ("InvalidPolicy", ReasonClass::Invalid),
+            Self::InvalidRecord => ("InvalidRecord", ReasonClass::Invalid),
             Self::NotGuarded => ("NotGuarded", ReasonClass::NotGuarded),
             Self::Updating => ("Updating", ReasonClass::WaitsForNodes),
             Self::Baking => ("Baking", ReasonClass::WaitsForTime),
             Self::AwaitingChecks => ("AwaitingChecks", ReasonClass::WaitsForChecks),
-            Self::AwaitingApproval => ("AwaitingApproval", ReasonClass::WaitsForPerson),
+            Self::AwaitingApproval => ("AwaitingApproval", ReasonClass::WaitsForApproval),
             Self::OutsideWindow => ("OutsideWindow", ReasonClass::WaitsForWindow),
             Self::WaveNotTried => ("WaveNotTried", ReasonClass::WaitsForNodes),
             Self::RemovesNodes => ("RemovesNodes", ReasonClass::WaitsForPerson),
@@ -227,22 +227,29 @@ impl RolloutReason {
             | ReasonClass::WaitsForChecks
             | ReasonClass::RollsBack
             | ReasonClass::Complete => "True",
-            ReasonClass::NotGuarded | ReasonClass::WaitsForPerson | ReasonClass::WaitsForWindow => {
-                "Unknown"
-            }
-            ReasonClass::Failed | ReasonClass::Stuck => "False",
+            ReasonClass::NotGuarded
+            | ReasonClass::WaitsForApproval
+            | ReasonClass::WaitsForPerson
+            | ReasonClass::WaitsForWindow => "Unknown",
+            ReasonClass::Invalid | ReasonClass::Failed | ReasonClass::Stuck => "False",
         }
     }
 
     /// True if the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
     pub const fn is_stalled(self) -> bool {
         matches!(
-            self,
-            Self::RemovesNodes | Self::MutableConfig | Self::ConfigNotReady | Self::NotInPlace
-        ) || matches!(
             self.class(),
-            ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck
+            ReasonClass::WaitsForPerson
+                | ReasonClass::Stuck
+                | ReasonClass::RollsBack
+                | ReasonClass::Invalid
+                | ReasonClass::Failed
         )
+    }
+
+    /// True if only the message says what nodes wait for: there may be no pods that show it.
+    pub const fn explains_wait(self) -> bool {
+        matches!(self, Self::WaveNotTried)
     }
 }
 
@@ -262,10 +269,14 @@ pub enum ReasonClass {
     /// A window has to open.
     WaitsForWindow,
     /// A wave is updated, and a person has to approve it.
+    WaitsForApproval,
+    /// The template is not what the policy wants, and a person has to decide.
     WaitsForPerson,
     /// Nodes go back after a failure.
     RollsBack,
-    /// Nothing happens before a person corrects something.
+    /// Nothing happens before a person corrects the policy or the record.
+    Invalid,
+    /// Nodes or checks have failed, and nothing happens before a person acts.
     Failed,
     /// Nothing is left to do.
     Complete,
@@ -280,17 +291,23 @@ impl ReasonClass {
     /// True if the rollout is not over although all pods may be updated and available: the last
     /// wave bakes, or must be approved.
     pub const fn is_under_way(self) -> bool {
-        self.is_guarded() && !matches!(self, Self::Failed | Self::Complete)
+        self.is_guarded() && !matches!(self, Self::Invalid | Self::Failed | Self::Complete)
     }
 
     /// True if the rollout does not go on before a person acts.
     pub const fn awaits_person(self) -> bool {
-        matches!(self, Self::WaitsForPerson | Self::Failed)
+        matches!(self, Self::WaitsForApproval | Self::WaitsForPerson | Self::Invalid | Self::Failed)
     }
 
     /// True if all nodes of the wave had the new template when this was stated.
     pub const fn is_of_updated_wave(self) -> bool {
-        matches!(self, Self::WaitsForTime | Self::WaitsForChecks | Self::WaitsForPerson)
+        matches!(
+            self,
+            Self::WaitsForTime
+                | Self::WaitsForChecks
+                | Self::WaitsForApproval
+                | Self::WaitsForPerson
+        )
     }
 
     /// True if a guarded rollout replaces no old pod at present.
