@@ -59,6 +59,8 @@ pub(crate) struct Stated {
     pub message: Arc<str>,
     /// The length of the beginning of the message that counts no nodes, in bytes.
     pub headline: usize,
+    /// True if the message says why pods of the wave cannot be changed in place.
+    has_change_failure: bool,
 }
 
 impl Stated {
@@ -92,7 +94,8 @@ impl Stated {
             }
         }
         let headline = if counts.is_some() { text.len() } else { message.len() };
-        Self { reason: *reason, message: message.into(), headline }
+        let has_change_failure = counts.is_some_and(|wave| wave.change_failure.is_some());
+        Self { reason: *reason, message: message.into(), headline, has_change_failure }
     }
 
     /// The statement with the pods that are without their override.
@@ -105,7 +108,7 @@ impl Stated {
         if overrides.more > 0 {
             message += &format!(", {} more", overrides.more);
         }
-        let failure = overrides.failure.as_ref().filter(|_| !message.contains(CANNOT_CHANGE));
+        let failure = overrides.failure.as_ref().filter(|_| !self.has_change_failure);
         if let Some(why) = failure {
             message += &format!("; {CANNOT_CHANGE}{why}");
         }

@@ -68,7 +68,7 @@ fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<
 fn is_stated_alike(input: &SyncInput<'_>, known: Option<&RolloutCondition>) -> bool {
     match (input.rollout.condition(), known) {
         (None, None) => true,
-        (Some(Stated { reason, message, headline }), Some(known)) => {
+        (Some(Stated { reason, message, headline, .. }), Some(known)) => {
             known.reason == *reason && known.message.starts_with(&message[..*headline])
         }
         (None, Some(_)) | (Some(_), None) => false,
