@@ -62,8 +62,8 @@ pub use rollout::{
     PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, ResourceOverride,
     RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
     RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition,
-    Window, WindowState, Windows, is_pulling_stated, stated_after, stated_checks, stated_wave,
-    stated_without_override, statements_of_checks, time_zone, with_statements,
+    Window, WindowState, Windows, is_about_wave, is_pulling_stated, stated_after, stated_checks,
+    stated_wave, stated_without_override, statements_of_checks, time_zone, with_statements,
 };
 pub(crate) use rollout::{
     NAMED_NODES, PULLING, is_updated, must_be_approved, nodes_of, utc_text, without_override,

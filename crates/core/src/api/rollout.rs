@@ -6,19 +6,16 @@ mod course;
 mod overrides;
 mod policy;
 mod record;
+mod statement;
 mod variables;
 mod wave_name;
 mod window;
 
 pub use check::{
     CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
-    StatedAnswer, StatedCheck, stated_checks, with_statements,
+    StatedAnswer,
 };
-pub use condition::{
-    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, is_pulling_stated,
-    stated_after, stated_wave, stated_without_override, statements_of_checks,
-};
-pub(crate) use condition::{PULLING, is_updated, must_be_approved, nodes_of, without_override};
+pub use condition::{ReasonClass, RolloutCondition, RolloutReason};
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use overrides::{
     Amount, ContainerAmounts, ContainerOverride, EnvOverride, MayOverride, NodeOverride,
@@ -35,6 +32,11 @@ pub use record::{
     ORDER_REASON_ANNOTATION, Order, OrderVerb, PAUSE_REASON_ANNOTATION, Position,
     RECORD_ANNOTATION, RecordReason, RecordState, RolloutPhase, RolloutRecord, WavePosition,
 };
+pub use statement::{
+    CANNOT_CHANGE, CANNOT_PULL, StatedCheck, is_about_wave, is_pulling_stated, stated_after,
+    stated_checks, stated_wave, stated_without_override, statements_of_checks, with_statements,
+};
+pub(crate) use statement::{PULLING, is_updated, must_be_approved, nodes_of, without_override};
 pub use variables::CheckSubject;
 pub use wave_name::WaveName;
 pub(crate) use window::utc_text;

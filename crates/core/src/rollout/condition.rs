@@ -134,7 +134,7 @@ pub(super) fn headline(
         Stage::Failed { goes_back, .. } => reason == RolloutReason::RollingBack && *goes_back,
         Stage::Unguarded
         | Stage::NotGuarded
-        | Stage::Paused
+        | Stage::Paused { .. }
         | Stage::Pending
         | Stage::Halted { .. } => false,
     };
@@ -208,7 +208,7 @@ fn beginning(
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
-        Stage::Paused | Stage::Pending => match (hindrance, opening) {
+        Stage::Paused { .. } | Stage::Pending => match (hindrance, opening) {
             (Some(hindrance), _) => hindered(hindrance, None, input),
             (None, Some(opening)) => outside(opening, "the rollout begins"),
             (None, None) => (RolloutReason::Updating, "the rollout begins".to_owned()),
@@ -433,5 +433,57 @@ fn paused_by(daemon_set: &DaemonSet) -> String {
         format!("the annotation {PAUSED_ANNOTATION} pauses the rollout")
     } else {
         "the rollout policy pauses the rollout".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wave::StateCounts;
+    use super::*;
+    use crate::api::{
+        CANNOT_PULL, CheckVerdict, NodeName, StatedAnswer, is_about_wave, is_pulling_stated,
+        stated_after, stated_checks, stated_wave, stated_without_override, statements_of_checks,
+    };
+
+    /// G21: what others read from a message stands beside all of its other parts.
+    #[test]
+    fn every_part_of_a_message_is_read_as_it_is_written() {
+        let wave = Some(&"a".into());
+        let (reason, note) = (RolloutReason::Updating, Some("a note".to_owned()));
+        let headline = Headline { reason, text: is_updated(wave), note };
+        let wave = WaveProgress {
+            states: StateCounts { pulling: 2, ..StateCounts::default() },
+            starting: StartingNodes::default(),
+            not_agreed: vec!["node-3".into()],
+            question_refusal: Some("no question".into()),
+            overdue: vec![("node-4".into(), None)],
+            pull_refusal: Some("no pull".into()),
+            change_failure: Some("no change".into()),
+            awaited_outages: 1,
+        };
+        let asked = Timestamp::from_seconds(3_723);
+        let last = StatedAnswer { verdict: CheckVerdict::Failed, asked, text: "0.5".into() };
+        let checks = [CheckStatement { name: "errors".into(), last: Some(last) }];
+        let nodes: [NodeName; 2] = ["node-1".into(), "node-2".into()];
+        let [first, second] = nodes.clone();
+        let overrides = OverridesProgress {
+            named: vec![(first, "no CPU (1)".into()), (second, "no memory".into())],
+            more: 1,
+            failure: Some("it is stated already".into()),
+        };
+        let stated = Stated::new(&headline, Some(&wave), &StartingNodes::default(), &checks, 1);
+        let message = stated.with_overrides(&overrides).message;
+
+        assert_eq!(stated_wave(&message), Some("a"));
+        assert!(is_about_wave(&message, Some("a")) && !is_about_wave(&message, None));
+        assert!(is_pulling_stated(&message));
+        assert_eq!(stated_after(&message, CANNOT_PULL), Some("no pull"));
+        assert_eq!(stated_after(&message, CANNOT_CHANGE), Some("no change"));
+        assert_eq!(message.matches(CANNOT_CHANGE).count(), 1);
+        let answer = (CheckVerdict::Failed, "01:02:03 UTC", "0.5");
+        assert_eq!(stated_checks(&message).map(|it| it.last).collect::<Vec<_>>(), [Some(answer)]);
+        assert!(statements_of_checks(&message).starts_with("; check errors failed at 01:02:03"));
+        let whys = nodes.each_ref().map(|node| stated_without_override(&message, node));
+        assert_eq!(whys, [Some("no CPU (1)"), Some("no memory")]);
     }
 }

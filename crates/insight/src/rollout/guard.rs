@@ -3,7 +3,8 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, ReasonClass, RolloutPhase, RolloutReason, Timestamp, stated_checks, stated_wave,
+    DaemonSet, ReasonClass, RolloutPhase, RolloutReason, Timestamp, is_about_wave, stated_checks,
+    stated_wave,
 };
 use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
@@ -143,7 +144,7 @@ fn stated_of_checks<'a>(
     let is_known =
         reason.class().is_of_updated_wave() && stated.reason.class().is_of_updated_wave();
     let has_checks = stated_checks(&stated.message).next().is_some();
-    (is_known && has_checks && stated.is_about_wave(wave))
+    (is_known && has_checks && is_about_wave(&stated.message, wave))
         .then_some((stated.reason, &stated.message))
 }
 

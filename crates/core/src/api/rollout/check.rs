@@ -10,7 +10,6 @@ use serde::Deserialize;
 use crate::api::schema::{self, rule};
 use crate::api::{Timestamp, is_hidden};
 
-use super::condition::PART_SEPARATOR;
 use super::variables::CheckSubject;
 
 /// Maximum number of characters of an answer, which conditions, events and records state.
@@ -304,58 +303,6 @@ impl fmt::Display for Decimal {
     }
 }
 
-const NOT_ASKED: &str = "has no answer yet";
-
-impl fmt::Display for CheckStatement {
-    /// `check NAME VERDICT at HH:MM:SS UTC: TEXT`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "check {} ", self.name)?;
-        match &self.last {
-            None => f.write_str(NOT_ASKED),
-            Some(StatedAnswer { verdict, asked, text }) => {
-                write!(f, "{} at {}: {text}", verdict.as_str(), asked.time_of_day())
-            }
-        }
-    }
-}
-
-/// The message of a condition with these statements.
-pub fn with_statements<'a>(
-    message: &str,
-    statements: impl Iterator<Item = &'a CheckStatement>,
-) -> String {
-    let mut text = message.to_owned();
-    for statement in statements {
-        text += PART_SEPARATOR;
-        text += &statement.to_string();
-    }
-    text
-}
-
-/// A check as the message of a condition states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StatedCheck<'a> {
-    /// The name of the check.
-    pub name: &'a str,
-    /// The verdict of the last answer, its time, such as `14:03:05 UTC`, and its text; `None`
-    /// before the first.
-    pub last: Option<(CheckVerdict, &'a str, &'a str)>,
-}
-
-/// The statements of a condition's message, in their order.
-pub fn stated_checks(message: &str) -> impl Iterator<Item = StatedCheck<'_>> {
-    message.split(PART_SEPARATOR).filter_map(|part| {
-        let (name, rest) = part.strip_prefix("check ")?.split_once(' ')?;
-        if rest == NOT_ASKED {
-            return Some(StatedCheck { name, last: None });
-        }
-        let (verdict, rest) = rest.split_once(" at ")?;
-        let verdict = CheckVerdict::ALL.into_iter().find(|known| known.as_str() == verdict)?;
-        let (asked, text) = rest.split_once(": ")?;
-        Some(StatedCheck { name, last: Some((verdict, asked, text)) })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,34 +317,6 @@ mod tests {
         for text in ["", "-", ".5", "5.", "1e3", "+1", "NaN", "inf", "0x1", "1,5", " 1", "--1"] {
             assert_eq!(Decimal::parse(text), None, "{text}");
         }
-    }
-
-    /// G21: what the condition states of each check can be read back from its message.
-    #[test]
-    fn statements_are_read_as_they_are_written() {
-        let answer =
-            CheckAnswer::new(CheckVerdict::Failed, "0.5; is: above\n0.1\u{202e}\u{1b}[31m");
-        assert_eq!(&*answer.text, "0.5, is: above 0.1 [31m");
-        let statement = |name: &str, last| CheckStatement { name: name.into(), last };
-        let asked = Timestamp::from_seconds(86_400 + 3_723);
-        let last = StatedAnswer { verdict: answer.verdict, asked, text: answer.text };
-        let statements = [statement("errors", Some(last)), statement("gate", None)];
-        let message = with_statements("wave canary is updated", statements.iter());
-        assert_eq!(
-            message,
-            "wave canary is updated; check errors failed at 01:02:03 UTC: 0.5, is: above 0.1 \
-             [31m; check gate has no answer yet"
-        );
-        let message = format!("{message}; 1 node of a later wave got the new template already");
-        let stated: Vec<_> = stated_checks(&message).collect();
-        let last = (CheckVerdict::Failed, "01:02:03 UTC", "0.5, is: above 0.1 [31m");
-        assert_eq!(
-            stated,
-            [
-                StatedCheck { name: "errors", last: Some(last) },
-                StatedCheck { name: "gate", last: None }
-            ]
-        );
     }
 
     /// G15: an answer of any length costs the objects that state it a few hundred characters.

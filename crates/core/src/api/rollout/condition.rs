@@ -2,54 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api::{NodeName, Timestamp};
-
-use super::wave_name::WaveName;
-
-/// Separates the parts of a message.
-pub(super) const PART_SEPARATOR: &str = "; ";
-
-/// The beginning of the statement that no pod that pulls images can be created (G55).
-pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
-
-/// The beginning of the statement that a request to change a pod in place failed (G56).
-pub const CANNOT_CHANGE: &str = "pods cannot be changed in place: ";
-
-/// The rest of the part of a message that begins so, such as why nodes [cannot pull](CANNOT_PULL).
-pub fn stated_after<'a>(message: &'a str, beginning: &str) -> Option<&'a str> {
-    let (_, rest) = message.split_once(beginning)?;
-    rest.split(PART_SEPARATOR).next()
-}
-
-/// The state of nodes that pull images, as a message numbers them.
-pub(crate) const PULLING: &str = "pulling images";
-
-/// True if a message states that nodes pull images.
-pub fn is_pulling_stated(message: &str) -> bool {
-    message.contains(&format!(" {PULLING}"))
-}
-
-/// How the condition begins to name the nodes whose running pods cannot get their override (G57).
-const WITHOUT_OVERRIDE: &str = "without the resources of their override: ";
-
-/// The statement that the running pods of nodes cannot get their override, and why.
-pub(crate) fn without_override<'a>(
-    nodes: impl IntoIterator<Item = (&'a NodeName, &'a str)>,
-) -> String {
-    let named = nodes.into_iter().map(|(node, why)| format!("{node} ({why})"));
-    format!("{WITHOUT_OVERRIDE}{}", named.collect::<Vec<_>>().join(", "))
-}
-
-/// Why the running pod of a node cannot get its override, as a message states it.
-pub fn stated_without_override<'a>(message: &'a str, node: &NodeName) -> Option<&'a str> {
-    let (_, named) = message.split_once(WITHOUT_OVERRIDE)?;
-    let rest = match named.strip_prefix(&format!("{node} (")) {
-        Some(rest) => rest,
-        None => named.split_once(&format!("), {node} ("))?.1,
-    };
-    let end = rest.find("), ").or_else(|| rest.find("); ")).or_else(|| rest.rfind(')'));
-    Some(&rest[..end.unwrap_or(rest.len())])
-}
+use crate::api::Timestamp;
 
 /// The condition `Progressing` of a guarded or paused rollout (G21).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,57 +13,6 @@ pub struct RolloutCondition {
     pub message: Arc<str>,
     /// `lastTransitionTime`, in whole seconds of the wall clock.
     pub since: Timestamp,
-}
-
-impl RolloutCondition {
-    /// True if the message is about the wave of this name that is updated; about that of all nodes
-    /// without one.
-    pub fn is_about_wave(&self, name: Option<&str>) -> bool {
-        let about = match name {
-            Some(name) => self.message.strip_prefix(WAVE).and_then(|it| it.strip_prefix(name)),
-            None => self.message.strip_prefix(ALL_NODES),
-        };
-        about.is_some_and(|rest| rest.starts_with(' '))
-    }
-}
-
-const WAVE: &str = "wave ";
-const ALL_NODES: &str = "all nodes";
-const IS_UPDATED: &str = " is updated";
-const MUST_BE_APPROVED: &str = " must be approved";
-
-/// The nodes of the wave of this name; all nodes without one.
-pub(crate) fn nodes_of(wave: Option<&WaveName>) -> String {
-    wave.map_or_else(|| ALL_NODES.to_owned(), |name| format!("{WAVE}{name}"))
-}
-
-/// The statement that the nodes of a wave are updated; all nodes without one.
-pub(crate) fn is_updated(wave: Option<&WaveName>) -> String {
-    match wave {
-        Some(name) => format!("{WAVE}{name}{IS_UPDATED}"),
-        None => format!("{ALL_NODES} are updated"),
-    }
-}
-
-/// The statement that a wave awaits its approval; after all nodes without one.
-pub(crate) fn must_be_approved(wave: Option<&WaveName>) -> String {
-    match wave {
-        Some(name) => format!("{WAVE}{name}{MUST_BE_APPROVED}"),
-        None => format!("{}: the rollout{MUST_BE_APPROVED}", is_updated(None)),
-    }
-}
-
-/// The wave that a condition's message says to be updated, or to await its approval.
-pub fn stated_wave(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix(WAVE)?;
-    let ends = [IS_UPDATED, MUST_BE_APPROVED];
-    ends.iter().find_map(|end| rest.split_once(end)).map(|(name, _)| name)
-}
-
-/// The end of a condition's message that states the answers to checks, from its separator on; empty
-/// if it states none. Nothing else that is stored has the answers.
-pub fn statements_of_checks(message: &str) -> &str {
-    message.find("; check ").map_or("", |at| &message[at..])
 }
 
 /// The reasons of the condition `Progressing` (G21).
@@ -313,28 +215,5 @@ impl ReasonClass {
     /// True if a guarded rollout replaces no old pod at present.
     pub const fn keeps_old_pods(self) -> bool {
         self.is_guarded() && !matches!(self, Self::WaitsForNodes | Self::Stuck | Self::Complete)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::{CheckStatement, with_statements};
-    use super::*;
-
-    /// G21: the parts of a message that only the message has are read as they are written.
-    #[test]
-    fn the_wave_and_the_checks_of_a_message_are_read_as_they_are_written() {
-        let checks = [CheckStatement { name: "errors".into(), last: None }];
-        let message: Arc<str> = with_statements("wave a-1 is updated", checks.iter()).into();
-        assert_eq!(statements_of_checks(&message), "; check errors has no answer yet");
-        assert_eq!(statements_of_checks("updating wave a-1"), "");
-        let since = Timestamp::from_seconds(0);
-        let condition = RolloutCondition { reason: RolloutReason::Baking, message, since };
-        let names = [Some("a-1"), Some("a"), Some("a-11"), None];
-        assert_eq!(stated_wave(&condition.message), Some("a-1"));
-        assert_eq!(stated_wave("wave zones/a:10% must be approved"), Some("zones/a:10%"));
-        assert_eq!(stated_wave("all nodes are updated"), None);
-        let is_about = names.map(|name| condition.is_about_wave(name));
-        assert_eq!(is_about, [true, false, false, false]);
     }
 }
