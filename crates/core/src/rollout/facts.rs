@@ -66,7 +66,7 @@ impl Motion {
             Stage::Moving(_) => Self::Forward,
             Stage::Unguarded
             | Stage::NotGuarded
-            | Stage::Paused
+            | Stage::Paused { .. }
             | Stage::Halted { .. }
             | Stage::Failed { .. } => Self::None,
         }

@@ -48,6 +48,8 @@ pub(crate) struct Movement {
     pub direction: Direction,
     /// True if any pod is replaced: the rollout is neither paused nor without a valid policy.
     pub replaces: bool,
+    /// True if the target governs all nodes, although there are no waves.
+    pub is_everywhere: bool,
 }
 
 /// The revision that governs a node.
@@ -314,7 +316,11 @@ impl GuardedGate {
         let has_failed =
             || self.is_target_known && present().any(|pod| pod.is_of_target_revision(labels));
         match self.movement.direction {
-            Direction::Forward if wave == Wave::Open || has_target() => GoverningRevision::TARGET,
+            Direction::Forward
+                if wave == Wave::Open || self.movement.is_everywhere || has_target() =>
+            {
+                GoverningRevision::TARGET
+            }
             Direction::Back if wave == Wave::Held && has_failed() => {
                 GoverningRevision { old: None, wanted: Wanted::Kept }
             }

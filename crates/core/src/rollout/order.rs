@@ -6,6 +6,9 @@ use crate::plan::Transition;
 use super::stage::{Halt, Stage};
 use super::transition::{Change, TransitionInput};
 
+/// Why an order about another revision than the target has no effect.
+const ANOTHER_REVISION: &str = "it names another revision";
+
 impl TransitionInput<'_> {
     /// The order that names another revision than the target.
     pub(super) fn foreign_order(&self) -> Option<&Order> {
@@ -20,7 +23,7 @@ impl TransitionInput<'_> {
             return None;
         }
         let changed = match self.foreign_order() {
-            Some(_) => Err("it names another revision"),
+            Some(_) => Err(ANOTHER_REVISION),
             None => self.effect(record, &order.verb),
         };
         let (changed, why) = match changed {
@@ -44,14 +47,19 @@ impl TransitionInput<'_> {
         }
         match stage {
             Stage::NotGuarded => Some("the built-in controller rolls out by itself"),
-            Stage::Unguarded | Stage::Paused => Some("no rollout policy guards the DaemonSet"),
+            Stage::Unguarded | Stage::Paused { .. } => {
+                Some("no rollout policy guards the DaemonSet")
+            }
             Stage::Halted { why: Halt::RecordUnreadable, .. } => {
                 match self.replace_unreadable(target) {
                     Some(_) => None,
                     None => Some("the record of the rollout cannot be read; a retry begins anew"),
                 }
             }
-            Stage::Halted { .. } | Stage::Pending | Stage::Failed { .. } | Stage::Moving(_) => None,
+            // The record that comes next states it.
+            Stage::Halted { .. } | Stage::Pending | Stage::Failed { .. } | Stage::Moving(_) => {
+                self.foreign_order().map(|_| ANOTHER_REVISION)
+            }
         }
     }
 

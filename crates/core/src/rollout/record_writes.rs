@@ -78,6 +78,16 @@ impl RecordWrites {
         is_written
     }
 
+    /// True if a record could not be written, and may be written again.
+    pub(super) fn is_retry_due(&self, now: Timestamp) -> bool {
+        !matches!(self.failures, Failures::None) && !self.is_delayed(now)
+    }
+
+    /// Records that no record is to be written any more.
+    pub(super) fn forget_failures(&mut self) {
+        self.failures = Failures::None;
+    }
+
     /// Why the record cannot be written, if it has failed more than once.
     pub(super) fn failure(&self) -> Option<&Arc<str>> {
         match &self.failures {

@@ -39,8 +39,9 @@ pub(crate) enum Stage<'a> {
     /// The built-in controller rolls out by itself, because the strategy is not `OnDelete`: nothing
     /// is done beside it (G18).
     NotGuarded,
-    /// Nothing is replaced, and no record is due: without a policy the rollout is paused.
-    Paused,
+    /// Nothing is replaced: without a policy the rollout is paused. It goes to all nodes if it was
+    /// promoted in full.
+    Paused { is_promoted: bool },
     /// The rollout is held until somebody acts.
     Halted { why: Halt, has_failed: bool },
     /// The rollout has not begun by the steps of this policy.
@@ -88,7 +89,7 @@ impl<'a> Stage<'a> {
             PolicySource::None | PolicySource::Invalid(_)
                 if record.is_some_and(RolloutRecord::is_promoted_in_full) =>
             {
-                Self::without_guard(daemon_set)
+                Self::without_guard(daemon_set, true)
             }
             PolicySource::None => match record {
                 Some(record) if record.reason == Some(RecordReason::Aborted) => {
@@ -97,7 +98,7 @@ impl<'a> Stage<'a> {
                 Some(record) if has_failed || record.phase.is_under_way() => {
                     Self::Halted { why: Halt::PolicyRemoved, has_failed }
                 }
-                Some(_) | None => Self::without_guard(daemon_set),
+                Some(_) | None => Self::without_guard(daemon_set, false),
             },
             PolicySource::Invalid(_) => Self::Halted { why: Halt::PolicyInvalid, has_failed },
             PolicySource::Valid(_)
@@ -157,8 +158,8 @@ impl<'a> Stage<'a> {
         Self::Failed { record, back_at, goes_back }
     }
 
-    const fn without_guard(daemon_set: &DaemonSet) -> Self {
-        if daemon_set.paused { Self::Paused } else { Self::Unguarded }
+    const fn without_guard(daemon_set: &DaemonSet, is_promoted: bool) -> Self {
+        if daemon_set.paused { Self::Paused { is_promoted } } else { Self::Unguarded }
     }
 
     /// True if the rollout waits while no window of its policy is open. The first template replaces
@@ -174,7 +175,7 @@ impl<'a> Stage<'a> {
             Self::Pending | Self::Moving(_) => !revisions.old.is_empty(),
             Self::Unguarded
             | Self::NotGuarded
-            | Self::Paused
+            | Self::Paused { .. }
             | Self::Halted { .. }
             | Self::Failed { .. } => false,
         }
@@ -189,7 +190,8 @@ impl<'a> Stage<'a> {
         daemon_set: &DaemonSet,
         awaits_window: bool,
     ) -> Option<Movement> {
-        let movement = |direction, replaces| Some(Movement { direction, replaces });
+        let movement =
+            |direction, replaces| Some(Movement { direction, replaces, is_everywhere: false });
         let forward = |replaces| movement(Direction::Forward, replaces);
         let back = |replaces| match duties.roll_back {
             RollBackDuty::ReplacePods => movement(Direction::Back, replaces),
@@ -197,10 +199,13 @@ impl<'a> Stage<'a> {
         };
         match self {
             Self::Unguarded => None,
-            Self::NotGuarded
-            | Self::Paused
-            | Self::Pending
-            | Self::Halted { has_failed: false, .. } => forward(false),
+            Self::Paused { is_promoted } => {
+                let (direction, is_everywhere) = (Direction::Forward, *is_promoted);
+                Some(Movement { direction, replaces: false, is_everywhere })
+            }
+            Self::NotGuarded | Self::Pending | Self::Halted { has_failed: false, .. } => {
+                forward(false)
+            }
             Self::Halted { has_failed: true, .. } => back(false),
             Self::Moving(_) => forward(!daemon_set.is_paused() && !awaits_window),
             Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
@@ -215,7 +220,7 @@ impl<'a> Stage<'a> {
             Self::Failed { goes_back: true, .. }
             | Self::Unguarded
             | Self::NotGuarded
-            | Self::Paused
+            | Self::Paused { .. }
             | Self::Halted { .. }
             | Self::Pending
             | Self::Moving(_) => None,
@@ -228,7 +233,7 @@ impl<'a> Stage<'a> {
             Self::Halted { why, .. } => Some(*why),
             Self::Unguarded
             | Self::NotGuarded
-            | Self::Paused
+            | Self::Paused { .. }
             | Self::Pending
             | Self::Moving(_)
             | Self::Failed { .. } => None,
@@ -241,7 +246,7 @@ impl<'a> Stage<'a> {
             Self::Moving(record) => Some(&record.position),
             Self::Unguarded
             | Self::NotGuarded
-            | Self::Paused
+            | Self::Paused { .. }
             | Self::Halted { .. }
             | Self::Pending
             | Self::Failed { .. } => None,

@@ -415,6 +415,11 @@ impl RolloutState {
         let is_refused =
             self.images.refusal().is_some() && self.images.under_way(input.now.steady) == 0;
         self.progress.refresh(moving.filter(|_| !is_held), waves, is_refused, input);
+        if self.record_writes.is_retry_due(input.now.steady)
+            && self.record_change(input, nodes).is_none()
+        {
+            self.record_writes.forget_failures();
+        }
         self.refresh_condition(input, nodes);
     }
 

@@ -87,12 +87,13 @@ impl<'a> TransitionInput<'a> {
         let stored = || target.record.stored().map(|record| &**record);
         let (record, transition) = match stage {
             Stage::NotGuarded => return None,
-            Stage::Unguarded | Stage::Paused => {
+            Stage::Unguarded | Stage::Paused { .. } => {
                 let record = stored()?;
                 self.apply_operator_order(record)
                     .or_else(|| self.complete_without_policy(target, record))?
             }
             Stage::Halted { why, .. } => match stored() {
+                Some(record) if self.begins_anew(record) => self.register(target),
                 Some(record) => self.apply_operator_order(record)?,
                 None if *why != Halt::RecordUnreadable => self.register(target),
                 None => self.replace_unreadable(target)?,
@@ -145,7 +146,7 @@ impl<'a> TransitionInput<'a> {
         let most = all().filter(in_use).max_by_key(|revision| pods(revision));
         let chosen = match most.filter(is_unknown) {
             Some(most) => most,
-            None if is_established => return None,
+            None if is_established => return self.adopt_in_use(most?),
             None => {
                 let most = all().filter(in_use).filter(is_unknown);
                 let first = || (!self.labels.has_outdated_pods()).then_some(target);
@@ -167,7 +168,7 @@ impl<'a> TransitionInput<'a> {
     }
 
     /// The record of a target that was complete before, and to which somebody has gone back without
-    /// a guard: pods have it, and none has a revision that was complete later (G36).
+    /// a guard: more pods have it than any revision that was complete later (G36).
     fn adopt_again(&self, target: &'a Revision) -> Option<RecordChange<'a>> {
         let record = target.record.stored()?;
         if record.phase != RolloutPhase::Complete || !self.daemon_set.is_guarded() {
@@ -175,23 +176,62 @@ impl<'a> TransitionInput<'a> {
         }
         let later: Vec<_> =
             self.revisions.old.iter().filter(|old| completed_after(old, record)).collect();
-        let is_gone = |old: &&&Revision| self.labels.pods_with(&old.pod_hash()) == 0;
-        if later.is_empty() || self.labels.updated_pods() == 0 || !later.iter().all(is_gone) {
+        let on_target = self.labels.updated_pods();
+        let is_left = |old: &&&Revision| self.labels.pods_with(&old.pod_hash()) < on_target;
+        if later.is_empty() || !later.iter().all(is_left) {
             return None;
         }
+        Some(self.adopted_again(target, record))
+    }
+
+    /// The record of the revision that most pods have, which was complete before: somebody has gone
+    /// back to it without a guard, and no pod has the one that was complete last (G36).
+    fn adopt_in_use(&self, most: &'a Revision) -> Option<RecordChange<'a>> {
+        let record = most.record.stored().filter(|it| it.phase == RolloutPhase::Complete)?;
+        let mut later = self.revisions.old.iter().filter(|old| completed_after(old, record));
+        let is_used = |old: &Revision| self.labels.is_live(&old.pod_hash());
+        if later.clone().next().is_none() || later.any(|old| is_used(old)) {
+            return None;
+        }
+        Some(self.adopted_again(most, record))
+    }
+
+    fn adopted_again(&self, revision: &'a Revision, record: &RolloutRecord) -> RecordChange<'a> {
         let record = RolloutRecord {
             reason: Some(RecordReason::Adopted),
             ..self.with_phase(record, RolloutPhase::Complete)
         };
-        let transition = Some(Transition::Adopted { revision: target.pod_hash() });
-        Some(RecordChange { revision: target, record, transition })
+        let transition = Some(Transition::Adopted { revision: revision.pod_hash() });
+        RecordChange { revision, record, transition }
     }
 
-    /// The record of a rollout that goes to all nodes without a policy, once they have the target:
-    /// it is the base then.
+    /// The record of a target that goes to all nodes without a policy, once they have it: it is the
+    /// base then. Its rollout was promoted in full, or was superseded before (G37).
     fn complete_without_policy(&self, target: &Revision, record: &RolloutRecord) -> Option<Change> {
-        let goes_on = record.is_promoted_in_full() && !self.daemon_set.is_paused();
-        (goes_on && self.is_rolled_out).then(|| self.completed(target, record))
+        if self.daemon_set.is_paused() || !self.is_rolled_out {
+            return None;
+        }
+        if record.phase == RolloutPhase::Superseded {
+            let complete = self.at(record, Position::AllNodes, RolloutPhase::Complete);
+            let record = RolloutRecord { reason: Some(RecordReason::Adopted), ..complete };
+            return Some((record, Some(Transition::Adopted { revision: target.pod_hash() })));
+        }
+        record.is_promoted_in_full().then(|| self.completed(target, record))
+    }
+
+    /// True if this record of the target is that of an earlier rollout: another one begins once it
+    /// may.
+    fn begins_anew(&self, record: &RolloutRecord) -> bool {
+        match record.phase {
+            RolloutPhase::Superseded => true,
+            RolloutPhase::Complete => {
+                self.revisions.old.iter().any(|old| completed_after(old, record))
+            }
+            RolloutPhase::Pending
+            | RolloutPhase::Updating
+            | RolloutPhase::Baking
+            | RolloutPhase::Failed => false,
+        }
     }
 
     fn completed(&self, target: &Revision, record: &RolloutRecord) -> Change {
@@ -208,7 +248,7 @@ impl<'a> TransitionInput<'a> {
             }
             Stage::Unguarded
             | Stage::NotGuarded
-            | Stage::Paused
+            | Stage::Paused { .. }
             | Stage::Halted { .. }
             | Stage::Pending
             | Stage::Failed { .. } => false,

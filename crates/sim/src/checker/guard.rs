@@ -219,7 +219,14 @@ impl<'a> Situation<'a> {
                 Governing::Old(_) | Governing::Unknown => (base, Wanted::Base),
             };
         }
-        if !movement.goes_back && (governs || is_open) {
+        // Without a policy it goes to all nodes, also while it is paused (G43).
+        let is_everywhere = matches!(self.stage, Stage::Paused)
+            && self
+                .revisions
+                .current
+                .last()
+                .is_some_and(|current| current.is_recorded(Record::is_promoted_in_full));
+        if !movement.goes_back && (governs || is_open || is_everywhere) {
             return (Governing::Target, Wanted::Target);
         }
         let kept = pods().find_map(|pod| self.old_revision_of(pod));

@@ -112,6 +112,11 @@ impl Judge<'_> {
         if rolled_back::marked(self.situation, chosen).as_ref() == Some(new) {
             return None;
         }
+        if let Some(old) = chosen.record.as_ref().filter(|old| old.phase == Phase::Complete)
+            && new.is_adoption()
+        {
+            return self.adoption_in_use(chosen, old, new);
+        }
         let Some(old) = chosen.record.as_ref().filter(|old| old.is_under_way()) else {
             return Some("is that of an older template, whose rollout is not under way".to_owned());
         };
@@ -155,8 +160,35 @@ impl Judge<'_> {
         Some(why.to_owned())
     }
 
+    /// Why an older revision that was complete before must not be recorded once more as the one in
+    /// use: somebody has gone back to it without a guard, so that no pod has one that was complete
+    /// later (G36).
+    fn adoption_in_use(&self, chosen: &Revision, old: &Record, new: &Record) -> Option<String> {
+        let situation = self.situation;
+        let target = situation.revisions.current.last()?;
+        let pods = |revision: &Revision| situation.pods_of(revision, target);
+        let most = situation.revisions.old_and_target().map(pods).max().unwrap_or_default();
+        let completed = |other: &&&Revision| {
+            let record = other.record.as_ref();
+            record.is_some_and(|it| it.phase == Phase::Complete && it.since.0 > old.since.0)
+        };
+        let mut later = situation.revisions.old.iter().filter(completed).peekable();
+        let why = match () {
+            () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
+            () if target.has_record() => "is of a rollout that is known",
+            () if later.peek().is_none() => "is that of the base already",
+            () if pods(chosen) < most => "is that of a revision that fewer pods have",
+            () if later.any(|other| pods(other) > 0) => "is not the last one in use",
+            () => {
+                let reason = Some("Adopted".to_owned());
+                return self.differs(new, &Record { reason, since: new.since, ..old.clone() });
+            }
+        };
+        Some(why.to_owned())
+    }
+
     /// Why the target, which was complete before, must not be recorded once more as the revision in
-    /// use: somebody has gone back to it without a guard, so that pods have it, and none has one
+    /// use: somebody has gone back to it without a guard, so that more pods have it than any one
     /// that was complete later (G36).
     fn adoption_again(&self, target: &Revision, old: &Record, new: &Record) -> Option<String> {
         let situation = self.situation;
@@ -169,8 +201,9 @@ impl Judge<'_> {
         let why = match () {
             () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
             () if later.peek().is_none() => "is that of the base already",
-            () if pods(target) == 0 => "is that of a revision that no pod has",
-            () if later.any(|other| pods(other) > 0) => "is not the only one in use",
+            () if later.any(|other| pods(other) >= pods(target)) => {
+                "is not the one that most pods have"
+            }
             () => {
                 let reason = Some("Adopted".to_owned());
                 return self.differs(new, &Record { reason, since: new.since, ..old.clone() });
@@ -210,10 +243,18 @@ impl Judge<'_> {
         match (&self.situation.stage, old, policy) {
             (Stage::NotGuarded, ..) => Some("is that of no guarded rollout".to_owned()),
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
+            (Stage::Halted { .. }, Some(old), _)
+                if new.phase == Phase::Pending && self.begins_anew(old) =>
+            {
+                let order = old.order.clone().or_else(|| self.foreign_order());
+                self.differs(new, &pending(new, order))
+            }
             (_, Some(old), _) if old.order != new.order => {
                 self.order(old, new, self.policy_of_waves())
             }
-            (Stage::Unguarded, Some(old), _) if old.is_promoted_in_full() => {
+            (Stage::Unguarded, Some(old), _)
+                if old.is_promoted_in_full() || old.phase == Phase::Superseded =>
+            {
                 self.completion_without_policy(old, new)
             }
             (Stage::Unguarded | Stage::Paused, ..) => {
@@ -422,7 +463,16 @@ impl Judge<'_> {
 
     /// A rollout that goes to all nodes without a policy is complete when they have the target.
     fn completion_without_policy(&self, old: &Record, new: &Record) -> Option<String> {
-        let expected = Record { phase: Phase::Complete, since: new.since, ..old.clone() };
+        let complete = Record { phase: Phase::Complete, since: new.since, ..old.clone() };
+        // One that was tried before, and is in use now (G37).
+        let expected = match old.phase {
+            Phase::Superseded => Record {
+                position: Position::AllNodes,
+                reason: Some("Adopted".to_owned()),
+                ..complete
+            },
+            _ => complete,
+        };
         let has_target = |on_node: &NodeView| {
             let oldest = on_node.occupants().next();
             oldest.is_some_and(|our| {
@@ -438,6 +488,15 @@ impl Judge<'_> {
             return Some("is complete without the target on all nodes".to_owned());
         }
         self.differs(new, &expected)
+    }
+
+    /// True if this record of the target is that of an earlier rollout: it was superseded, or
+    /// another one was complete later (G38).
+    fn begins_anew(&self, record: &Record) -> bool {
+        let is_later =
+            |other: &Record| other.phase == Phase::Complete && other.since.0 > record.since.0;
+        let mut others = self.situation.revisions.old.iter().filter_map(|it| it.record.as_ref());
+        record.phase == Phase::Superseded || record.phase == Phase::Complete && others.any(is_later)
     }
 
     /// Why the wave at a position has surely not passed (G39).
