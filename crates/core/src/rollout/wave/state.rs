@@ -437,7 +437,8 @@ impl NodeHistory {
             Past::Nothing | Past::Target => WhenBegun::Joined,
             Past::Unknown { .. }
                 if judgement.joined_after.is_some_and(has_joined)
-                    && !observed.has(Holds::FORMER) =>
+                    && !observed.has(Holds::FORMER)
+                    && !is_leaked =>
             {
                 WhenBegun::Joined
             }
@@ -488,7 +489,11 @@ impl NodeHistory {
                 None => NodeState::Failed,
             },
             (Some(_), None) if observed.keeps_given_up() => NodeState::SetAside(SetAside::Tainted),
-            (None, None) if let Some(state) = observed.agreement(judgement, awaited_images) => {
+            // A pod that cannot be changed in place goes as any other: by the same agreement.
+            (begun, None)
+                if (begun.is_none() || observed.has(Holds::GIVEN_UP))
+                    && let Some(state) = observed.agreement(judgement, awaited_images) =>
+            {
                 state
             }
             (None, None) if let Some(images) = awaited_images => {
