@@ -21,8 +21,8 @@ use std::sync::{Arc, LazyLock};
 use bitflags::bitflags;
 
 use crate::api::{
-    Labels, Node, NodeName, Now, Position, RolloutPolicy, RolloutRecord, RolloutStep, Timestamp,
-    Wait,
+    Labels, Node, NodeName, Now, Position, RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep,
+    Timestamp, Wait,
 };
 use crate::memo::Memo;
 use crate::node::{NodeState, PodView, SetAside, Slot, Wave};
@@ -140,11 +140,18 @@ impl Waves {
         // The labels still tell which pods have the target before this one.
         let target = input.revisions().current.map(|target| target.pod_hash());
         let is_target = |pod: &PodView| input.labels.hash(pod.labels) == target.as_ref();
+        // Then the rollout is done with the nodes that have the target.
+        let target = input.revisions().current;
+        let record = target.and_then(|target| target.record.stored());
+        let is_updated = record.is_some_and(|record| record.phase == RolloutPhase::Baking);
         for index in 0..self.nodes.len() {
             let has_target = input.slots.get(index).is_some_and(|it| it.pods.are_all(is_target));
             self.change(NodeId::from_index(index), |node| {
                 node.history = match earlier.and_then(|it| Some(it.nodes.get(index)?.history)) {
-                    None => NodeHistory::unknown(input.slots.get(index), taken_since),
+                    None => {
+                        let slot = input.slots.get(index);
+                        NodeHistory::unknown(slot, taken_since, is_updated && has_target)
+                    }
                     Some(history) if is_same_target => history,
                     Some(history) => history.of_another_target(has_target),
                 };

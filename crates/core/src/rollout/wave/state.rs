@@ -45,6 +45,8 @@ pub(super) struct NodeHistory {
     /// Since when its old pod is gone and none of the target is available. Time in which the node
     /// is absent does not count.
     starting_since: Option<Timestamp>,
+    /// Since when its pod of the target cannot start.
+    trouble_since: Option<Timestamp>,
     /// Set while the node is down or leaving.
     absence: Option<Absence>,
     available: Option<Availability>,
@@ -113,14 +115,20 @@ struct Absence {
 impl NodeHistory {
     /// The history of a node that was there before this controller looked. An earlier rollout may
     /// have taken the predecessor of its pod away since `taken_since`; of an older pod it has not.
-    pub(super) fn unknown(slot: Option<&Slot>, taken_since: Option<Timestamp>) -> Self {
+    /// `was_passed` is whether the rollout was done with the node before.
+    pub(super) fn unknown(
+        slot: Option<&Slot>,
+        taken_since: Option<Timestamp>,
+        was_passed: bool,
+    ) -> Self {
         let mut pods = slot.into_iter().flat_map(|slot| slot.pods.as_slice());
         let mut is_older =
             |at| pods.any(|pod| !pod.is_terminating() && pod.creation_timestamp < at);
         let mut loss = Loss::empty();
         loss.set(Loss::TAKEN, taken_since.is_some_and(|at| !is_older(at)));
         let past = Past::Unknown { had_target: false };
-        Self { past, loss, was_available: true, ..Self::default() }
+        let restarts = Restarts::unknown();
+        Self { past, loss, was_passed, was_available: true, restarts, ..Self::default() }
     }
 
     /// True if an available pod was taken away, and the node has had none since.
@@ -256,7 +264,7 @@ impl NodeHistory {
             true => known,
             false => self.apply_beginning(known, &observed, judgement, input),
         };
-        self.restarts.record(observed.restarts);
+        self.restarts.record(observed.restarts, || observed.has_pod_before(judgement));
         let is_available = observed.has(Holds::AVAILABLE);
         // It may be shown after another template that it was not for.
         let is_taken = self.is_taken() || is_loss_seen && self.without_pod_since.is_none();
@@ -274,6 +282,13 @@ impl NodeHistory {
         self.starting_since = self
             .is_starting(&observed, judgement)
             .then(|| self.starting_since.unwrap_or_else(|| observed.starting_since(now, input)));
+        let is_troubled = observed.trouble.is_some_and(PodTrouble::prevents_start);
+        self.trouble_since = self.starting_since.filter(|_| is_troubled).map(|starting_since| {
+            self.trouble_since.unwrap_or(match input.clocks {
+                Clocks::Observed => now,
+                Clocks::Stated => starting_since,
+            })
+        });
         let state = match judgement.direction {
             Direction::Forward => self.forward(known, &observed, judgement),
             Direction::Back => self.back(&observed, judgement),
@@ -338,9 +353,10 @@ impl NodeHistory {
             (None, None) if self.is_taken() => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };
-        let is_long = self.starting_since.map(|since| since + LONG_START);
-        let times = [is_long, since.map(|since| since + judgement.limit)];
-        times.into_iter().flatten().filter(|at| *at > judgement.now).min()
+        let is_long = [self.starting_since, self.trouble_since];
+        let is_long = is_long.map(|since| since.map(|since| since + LONG_START));
+        let times = is_long.into_iter().chain([since.map(|since| since + judgement.limit)]);
+        times.flatten().filter(|at| *at > judgement.now).min()
     }
 
     /// Records whether the node is absent, and whether the rollout had begun on it before. That is
@@ -447,7 +463,17 @@ impl NodeHistory {
             _ if is_unready && self.absence.is_none() => WhenBegun::Broken,
             Past::Other | Past::Several if !self.was_available => WhenBegun::Broken,
             // An earlier controller has begun there since.
-            Past::Unknown { .. } if judgement.is_complete() && is_replaced => WhenBegun::Late,
+            Past::Unknown { .. }
+                if judgement.is_complete() && is_replaced && !observed.has(Holds::AVAILABLE) =>
+            {
+                WhenBegun::Late
+            }
+            // Somebody has promoted it although the node, perhaps, had no available pod.
+            Past::Unknown { .. }
+                if judgement.promoted_since.is_some() && !observed.has(Holds::AVAILABLE) =>
+            {
+                WhenBegun::Broken
+            }
             _ if was_broken => WhenBegun::Broken,
             Past::Other | Past::Several if judgement.is_complete() => WhenBegun::Late,
             Past::Other | Past::Several | Past::Unknown { .. } => WhenBegun::Well,
@@ -467,6 +493,12 @@ impl NodeHistory {
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done => NodeState::Done,
+            // Until it gets an available pod, also while it is down or leaves.
+            (Some(WhenBegun::Well), _)
+                if known == NodeState::Failed && self.starting_since.is_some() =>
+            {
+                NodeState::Failed
+            }
             (None, _) if observed.wave == Wave::Held && !observed.has_begun() => {
                 NodeState::SetAside(SetAside::Held)
             }
@@ -510,10 +542,9 @@ impl NodeHistory {
             }
             (Some(WhenBegun::Broken | WhenBegun::Late), None) => UPDATING,
             (Some(WhenBegun::Well), None) => {
-                let prevents_start = observed.trouble.is_some_and(PodTrouble::prevents_start);
+                let is_stuck = |since| judgement.is_over(since, LONG_START);
                 let has_failed = after.is_some_and(is_over)
-                    || cannot_start && prevents_start && is_over(LONG_START)
-                    || known == NodeState::Failed && self.starting_since.is_some();
+                    || cannot_start && self.trouble_since.is_some_and(is_stuck);
                 match judgement.is_complete() && is_over(judgement.limit) {
                     _ if has_failed => NodeState::Failed,
                     true => NodeState::SetAside(SetAside::BrokenBefore),

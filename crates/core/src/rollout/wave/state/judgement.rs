@@ -32,6 +32,8 @@ pub(crate) struct Judgement {
     pub(super) blame: Blame,
     /// The phase of the target's record.
     phase: Option<RolloutPhase>,
+    /// Since when the rollout that somebody has promoted in full goes on, if one has.
+    pub(super) promoted_since: Option<Timestamp>,
     /// True if the rollout may remove pods by the target's placement (G42).
     pub(super) may_remove: bool,
     /// How nodes pull the images of the target before their old pods go.
@@ -83,6 +85,9 @@ impl Judgement {
             limit: input.limit(),
             blame: blame.unwrap_or_default(),
             phase: record.map(|record| record.phase),
+            promoted_since: record
+                .filter(|record| record.is_promoted_in_full())
+                .map(|record| record.since),
             may_remove,
             images: None,
             failing_pull_limit: failing_pull_limit(input.policy().map(|policy| &**policy)),

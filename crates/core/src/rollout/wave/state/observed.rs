@@ -161,6 +161,12 @@ impl<'a> Observed<'a> {
         }
     }
 
+    /// True if a pod of the target was there before the attempt began.
+    pub(super) fn has_pod_before(&self, judgement: &Judgement) -> bool {
+        let is_older = |began| self.pods.iter().any(|pod| pod.creation_timestamp < began);
+        self.has(Holds::TARGET) && judgement.joined_after.is_some_and(is_older)
+    }
+
     /// True if a pod was there at this time of the API server, and stays.
     pub(super) fn keeps_pod_of(&self, at: Timestamp) -> bool {
         self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp <= at)
