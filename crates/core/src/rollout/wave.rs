@@ -286,6 +286,7 @@ impl Waves {
     ) -> Option<Timestamp> {
         let mut changes_at = None;
         let mut has_progressed = false;
+        let is_last = self.position == Some(Position::AllNodes);
         self.change(id, |known| match node {
             None => (known.holding, known.state) = Default::default(),
             Some((node, images)) => {
@@ -294,7 +295,12 @@ impl Waves {
                     (known.history, known.state) = (known.history.left_out(), NodeState::default());
                     return;
                 }
-                let (wave, history) = (known.wave, &mut known.history);
+                // In the wave of all nodes, one that has just come is about to be opened.
+                let wave = match known.wave {
+                    Wave::Closed if is_last => Wave::Open,
+                    wave => wave,
+                };
+                let history = &mut known.history;
                 (known.state, changes_at) =
                     history.apply(known.state, slot, (node, wave, images), judgement, input);
                 has_progressed = history.record_progress(known.state);

@@ -28,6 +28,7 @@ transcripts! {
     added_default: "added-default",
     beside: "beside",
     beside_not_guarded: "beside-not-guarded",
+    beside_joined_last_wave: "beside-joined-last-wave",
     beside_leaked_after_takeover: "beside-leaked-after-takeover",
     beside_leaked_gone: "beside-leaked-gone",
     beside_leaked_gone_after_takeover: "beside-leaked-gone-after-takeover",
