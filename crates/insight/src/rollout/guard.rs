@@ -84,11 +84,16 @@ impl Guard {
                 let wave = wave.filter(|_| has_begun && reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
-                // Only the controller knows for how long no node was done.
-                let of_deadline = (stated.reason == RolloutReason::ProgressDeadlineExceeded
-                    && reason == RolloutReason::Updating)
+                // Only the controller knows for how long no node was done, and which pods the
+                // built-in one has removed.
+                let is_known_by_it = match stated.reason {
+                    RolloutReason::ProgressDeadlineExceeded => true,
+                    RolloutReason::RemovesNodes => snapshot.runs_beside,
+                    _ => false,
+                };
+                let of_controller = (is_known_by_it && reason == RolloutReason::Updating)
                     .then_some((stated.reason, &*stated.message));
-                let stated = of_deadline
+                let stated = of_controller
                     .or_else(|| stated_of_checks(daemon_set, reason, name))
                     .or_else(|| stated_of_config_maps(daemon_set, reason));
                 let (reason, message) = stated.unwrap_or((reason, &message));

@@ -17,6 +17,11 @@ use crate::support::{
 /// Three nodes in zone a, and five in zone b, of which node 6 is down. The rollout has this phase
 /// at this wave.
 fn guarded(phase: &str, wave: Value) -> Fixture {
+    changed(phase, wave, |_| {})
+}
+
+/// The same of a DaemonSet with other fields.
+fn changed(phase: &str, wave: Value, change: impl FnOnce(&mut Value)) -> Fixture {
     let mut fixture = Fixture::with_nodes(0);
     for number in 1..=8 {
         let zone = if number <= 3 { "a" } else { "b" };
@@ -52,6 +57,7 @@ fn guarded(phase: &str, wave: Value) -> Fixture {
         ds["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
             "reason": "Updating", "message": "updating wave zones/b",
             "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+        change(ds);
     });
     let policy = convert::daemon_set(new.to_string().as_bytes(), None);
     let policy = policy.expect("a valid object").daemon_set.policy;
@@ -193,4 +199,27 @@ fn no_bake_time_is_counted_down_while_the_canary_crashes() {
     let (message, left) = canary(crashing);
     assert!(message.ends_with("so its bake time does not end"), "{message}");
     assert_eq!(left, None);
+}
+
+/// G42: beside the built-in controller only the condition tells that the rollout waits because its
+/// template removes pods: that controller has removed them.
+#[test]
+fn removed_pods_hold_a_rollout_beside_the_built_in_controller() {
+    let wave = json!({ "step": 1, "group": "a", "size": 0 });
+    let mut fixture = changed("Updating", wave, |ds| {
+        ds["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
+        let stated = &mut ds["status"]["conditions"][0];
+        (stated["status"], stated["reason"]) = ("Unknown".into(), "RemovesNodes".into());
+        stated["message"] = "the new template removes 1 pod".into();
+    });
+    for number in 1..=8 {
+        fixture.add(ObjectKind::Pod, &ready_pod(&name_of_node(number), "new"));
+    }
+    let reason = |fixture: &Fixture| {
+        let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("there is a DaemonSet");
+        rollout.guard.expect("it is guarded").reason.as_str()
+    };
+    assert_eq!(reason(&fixture), "Updating");
+    fixture.snapshot.set_runs_beside(true);
+    assert_eq!(reason(&fixture), "RemovesNodes");
 }
