@@ -295,9 +295,9 @@ impl Waves {
                     (known.history, known.state) = (known.history.left_out(), NodeState::default());
                     return;
                 }
-                // In the wave of all nodes, one that has just come is about to be opened.
+                // In the wave of all nodes, one that comes with a pod is about to be opened.
                 let wave = match known.wave {
-                    Wave::Closed if is_last => Wave::Open,
+                    Wave::Closed if is_last && known.holding == Holding::Target => Wave::Open,
                     wave => wave,
                 };
                 let history = &mut known.history;

@@ -1,0 +1,108 @@
+//! Records of revisions that are in use although no guarded rollout brought them there (G36, G37).
+
+use super::Judge;
+use crate::checker::model::{Eligibility, Phase, Position, Record, Revision};
+use crate::checker::situation::NodeView;
+
+impl Judge<'_> {
+    /// Why a revision must not be recorded as the one that was in use when a policy or a pause
+    /// came: it is the one that most pods have, and no record says more (G37).
+    pub(super) fn adoption(&self, chosen: &Revision, new: &Record) -> Option<String> {
+        let situation = self.situation;
+        let all = || situation.revisions.old_and_target();
+        let is_established = all().any(Revision::is_complete);
+        let target = situation.revisions.current.last()?;
+        let attempt = target.record.as_ref();
+        let expected = Record {
+            phase: Phase::Complete,
+            since: attempt.map_or(new.since, |attempt| attempt.began),
+            position: Position::AllNodes,
+            approvals: Vec::new(),
+            reason: Some("Adopted".to_owned()),
+            order: self.foreign_order(),
+            failed_nodes: Vec::new(),
+            is_rolled_back: false,
+            ..new.clone()
+        };
+        let pods = |revision: &Revision| situation.pods_of(revision, target);
+        let in_use = pods(chosen);
+        let most = all().map(pods).max().unwrap_or_default();
+        let most_unknown = all().filter(|revision| !revision.has_record()).map(pods).max();
+        let is_first = in_use == 0 && !situation.has_outdated_pods();
+        let why = match () {
+            () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
+            () if is_established && target.has_record() => "is of a rollout that is known",
+            () if is_established && in_use < most => "is that of a revision that fewer pods have",
+            () if Some(in_use) < most_unknown => "is that of a revision that fewer pods have",
+            () if in_use == 0 && !is_first => "is that of a revision that no pod has",
+            () if attempt.is_some() && *new == expected => return None,
+            () => return self.differs(new, &expected),
+        };
+        Some(why.to_owned())
+    }
+
+    /// Why a revision that was complete before must not be recorded once more as the one in use:
+    /// somebody has gone back to it without a guard. Then more pods have it, if it is the target,
+    /// than any one that was complete later; if not, most have it, and none a later one (G36).
+    pub(super) fn adoption_again(
+        &self,
+        chosen: &Revision,
+        old: &Record,
+        new: &Record,
+    ) -> Option<String> {
+        let situation = self.situation;
+        let target = situation.revisions.current.last()?;
+        let is_target = chosen.metadata.uid == target.metadata.uid;
+        let pods = |revision: &Revision| situation.pods_of(revision, target);
+        let most = situation.revisions.old_and_target().map(pods).max().unwrap_or_default();
+        let (least, too_many) = if is_target { (1, pods(target)) } else { (most, 1) };
+        let completed = |other: &&&Revision| {
+            let record = other.record.as_ref();
+            record.is_some_and(|it| it.phase == Phase::Complete && it.since.0 > old.since.0)
+        };
+        let mut later = situation.revisions.old.iter().filter(completed).peekable();
+        let why = match () {
+            () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
+            () if !is_target && target.has_record() => "is of a rollout that is known",
+            () if later.peek().is_none() => "is that of the base already",
+            () if pods(chosen) < least => "is that of a revision that fewer pods have",
+            () if later.any(|other| pods(other) >= too_many) => {
+                "is not the one that most pods have"
+            }
+            () => {
+                let reason = Some("Adopted".to_owned());
+                return self.differs(new, &Record { reason, since: new.since, ..old.clone() });
+            }
+        };
+        Some(why.to_owned())
+    }
+
+    /// A rollout that goes to all nodes without a policy is complete when they have the target.
+    pub(super) fn completion_without_policy(&self, old: &Record, new: &Record) -> Option<String> {
+        let complete = Record { phase: Phase::Complete, since: new.since, ..old.clone() };
+        // One that was tried before, and is in use now (G37).
+        let expected = match old.phase {
+            Phase::Superseded => Record {
+                position: Position::AllNodes,
+                reason: Some("Adopted".to_owned()),
+                ..complete
+            },
+            _ => complete,
+        };
+        let has_target = |on_node: &NodeView| {
+            let oldest = on_node.occupants().next();
+            oldest.is_some_and(|our| {
+                self.situation.is_updated(our.pod) && self.situation.may_be_available(our.pod)
+            })
+        };
+        let is_done = |on_node: &NodeView| match on_node.eligibility {
+            Eligibility::ShouldRun => has_target(on_node),
+            Eligibility::NoNode => true,
+            Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),
+        };
+        if !self.situation.nodes.values().all(is_done) {
+            return Some("is complete without the target on all nodes".to_owned());
+        }
+        self.differs(new, &expected)
+    }
+}
