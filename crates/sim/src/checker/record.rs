@@ -10,7 +10,7 @@ use everynode_core::plan::{Outcome, Write};
 use everynode_sandbox::kinds::CONTROLLER_REVISION;
 
 use super::history::History;
-use super::model::{Order, Phase, Policy, Position, Record, Revision, Verb, Wait};
+use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision, Verb, Wait};
 use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{PendingWrite, Property, Violation, removal, rolled_back};
