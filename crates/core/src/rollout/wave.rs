@@ -140,17 +140,18 @@ impl Waves {
         // The labels still tell which pods have the target before this one.
         let target = input.revisions().current.map(|target| target.pod_hash());
         let is_target = |pod: &PodView| input.labels.hash(pod.labels) == target.as_ref();
-        // Then the rollout is done with the nodes that have the target.
+        // Then the rollout was done with the nodes that had the target.
         let target = input.revisions().current;
         let record = target.and_then(|target| target.record.stored());
-        let is_updated = record.is_some_and(|record| record.phase == RolloutPhase::Baking);
+        let baking = record.filter(|record| record.phase == RolloutPhase::Baking);
+        let updated_at = baking.map(|record| record.since);
         for index in 0..self.nodes.len() {
             let has_target = input.slots.get(index).is_some_and(|it| it.pods.are_all(is_target));
             self.change(NodeId::from_index(index), |node| {
                 node.history = match earlier.and_then(|it| Some(it.nodes.get(index)?.history)) {
                     None => {
                         let slot = input.slots.get(index);
-                        NodeHistory::unknown(slot, taken_since, is_updated && has_target)
+                        NodeHistory::unknown(slot, taken_since, updated_at.filter(|_| has_target))
                     }
                     Some(history) if is_same_target => history,
                     Some(history) => history.of_another_target(has_target),

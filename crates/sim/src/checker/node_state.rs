@@ -243,6 +243,10 @@ impl Claim<'_, '_> {
         self.of_others().any(|our| !our.is_going)
     }
 
+    fn was_done(&self) -> bool {
+        self.stated.passed_at.is_some() || self.situation.were_updated(self.of_target())
+    }
+
     fn is_open(&self) -> bool {
         self.situation.open_nodes.contains(&self.node.metadata.name)
     }
@@ -350,7 +354,7 @@ impl Claim<'_, '_> {
             () if !self.is_touched() && self.has_old() => Some("although nothing was done there"),
             () if !self.is_touched() && !self.is_open() => Some("although its wave is closed"),
             () if self.is_surely_done() => Some("although it is done"),
-            () if was_passed && self.stated.passed_at.is_none() => Some("as if it had been done"),
+            () if was_passed && !self.was_done() => Some("as if it had been done"),
             () if is_down_before => Some("although it was down before"),
             () if limit_ms.is_some_and(|limit_ms| self.lasts(limit_ms)) => {
                 Some("which takes too long")

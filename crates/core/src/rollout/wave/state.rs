@@ -115,17 +115,18 @@ struct Absence {
 impl NodeHistory {
     /// The history of a node that was there before this controller looked. An earlier rollout may
     /// have taken the predecessor of its pod away since `taken_since`; of an older pod it has not.
-    /// `was_passed` is whether the rollout was done with the node before.
+    /// With pods that were there at `passed_at`, the rollout was done with the node before.
     pub(super) fn unknown(
         slot: Option<&Slot>,
         taken_since: Option<Timestamp>,
-        was_passed: bool,
+        passed_at: Option<Timestamp>,
     ) -> Self {
-        let mut pods = slot.into_iter().flat_map(|slot| slot.pods.as_slice());
-        let mut is_older =
-            |at| pods.any(|pod| !pod.is_terminating() && pod.creation_timestamp < at);
+        let pods = || slot.into_iter().flat_map(|slot| slot.pods.as_slice());
+        let mut stays = pods().filter(|pod| !pod.is_terminating());
+        let mut is_older = |at| stays.any(|pod| pod.creation_timestamp < at);
         let mut loss = Loss::empty();
         loss.set(Loss::TAKEN, taken_since.is_some_and(|at| !is_older(at)));
+        let was_passed = passed_at.is_some_and(|at| pods().all(|pod| pod.creation_timestamp <= at));
         let past = Past::Unknown { had_target: false };
         let restarts = Restarts::unknown();
         Self { past, loss, was_passed, was_available: true, restarts, ..Self::default() }
