@@ -147,6 +147,7 @@ transcripts! {
     guarded_bake_after_takeover: "guarded-bake-after-takeover",
     guarded_failed_then_down: "guarded-failed-then-down",
     guarded_cannot_start_for_a_moment: "guarded-cannot-start-for-a-moment",
+    guarded_cannot_start_retried: "guarded-cannot-start-retried",
     guarded_promoted_after_takeover: "guarded-promoted-after-takeover",
     guarded_restarts_after_takeover: "guarded-restarts-after-takeover",
     guarded_late_after_takeover: "guarded-late-after-takeover",

@@ -544,8 +544,9 @@ impl NodeHistory {
             (Some(WhenBegun::Broken | WhenBegun::Late), None) => UPDATING,
             (Some(WhenBegun::Well), None) => {
                 let is_stuck = |since| judgement.is_over(since, LONG_START);
-                let has_failed = after.is_some_and(is_over)
-                    || cannot_start && self.trouble_since.is_some_and(is_stuck);
+                // Another attempt, and a node that was down, begin the former time anew.
+                let is_long = is_over(LONG_START) && self.trouble_since.is_some_and(is_stuck);
+                let has_failed = after.is_some_and(is_over) || cannot_start && is_long;
                 match judgement.is_complete() && is_over(judgement.limit) {
                     _ if has_failed => NodeState::Failed,
                     true => NodeState::SetAside(SetAside::BrokenBefore),
