@@ -607,6 +607,7 @@ impl DaemonSetState {
             changes: &self.changes,
             keeps_override: &self.overrides.running.kept,
             override_failure: self.changes.failure().filter(|_| awaits_overrides),
+            reported_order: self.reports.reported_order.as_ref(),
             is_rolled_out: self.index.counts.is_rolled_out(),
             misscheduled: self.index.counts.misscheduled,
             has_too_many_waves: self.rollout.has_too_many_waves(),

@@ -47,6 +47,8 @@ pub(crate) struct RolloutInput<'a> {
     pub keeps_override: &'a BTreeMap<NodeId, Arc<str>>,
     /// Why pods could not be changed until now that are to get another override in place.
     pub override_failure: Option<&'a Arc<str>>,
+    /// The order that was reported as one without effect, of which no record tells (G43).
+    pub reported_order: Option<&'a Arc<str>>,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
     /// The number of nodes that have a pod and should run none.

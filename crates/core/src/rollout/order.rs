@@ -22,6 +22,10 @@ impl TransitionInput<'_> {
         if record.order.as_ref() == Some(&order.text) || self.was_given_before(order) {
             return None;
         }
+        if self.is_reported(order) {
+            let order = Some(order.text.clone());
+            return Some((RolloutRecord { order, ..record.clone() }, None));
+        }
         let changed = match self.foreign_order() {
             Some(_) => Err(ANOTHER_REVISION),
             None => self.effect(record, &order.verb),
@@ -33,6 +37,18 @@ impl TransitionInput<'_> {
         Some((RolloutRecord { order: Some(order.text.clone()), ..changed }, Some(why)))
     }
 
+    /// The order that has no effect on a record that comes next: it names another revision, or was
+    /// reported before there was a record (G10).
+    pub(super) fn idle_order(&self) -> Option<&Order> {
+        let reported = || self.daemon_set.order.as_deref().filter(|order| self.is_reported(order));
+        self.foreign_order().or_else(reported)
+    }
+
+    /// True if the order was reported as one without effect: it has none later either (G10).
+    fn is_reported(&self, order: &Order) -> bool {
+        self.reported_order == Some(&order.text)
+    }
+
     /// True if the record of an earlier template states the order.
     fn was_given_before(&self, order: &Order) -> bool {
         let records = self.revisions.old.iter().filter_map(|old| old.record.stored());
@@ -42,10 +58,14 @@ impl TransitionInput<'_> {
     /// Why an order has no effect of which no record can tell (G43).
     pub(crate) fn unrecorded(&self, stage: &Stage<'_>, order: &Order) -> Option<&'static str> {
         let target = self.revisions.current?;
-        if self.was_given_before(order) || target.record.stored().is_some() {
+        let stored = target.record.stored();
+        let is_stated = stored.is_some_and(|record| record.order.as_ref() == Some(&order.text));
+        if self.was_given_before(order) || is_stated {
             return None;
         }
         match stage {
+            // Its record comes next.
+            _ if *stage != Stage::NotGuarded && stored.is_some() => None,
             Stage::NotGuarded => Some("the built-in controller rolls out by itself"),
             Stage::Unguarded | Stage::Paused { .. } => {
                 Some("no rollout policy guards the DaemonSet")

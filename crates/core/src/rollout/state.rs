@@ -520,6 +520,7 @@ impl RolloutState {
             checks: self.checks_verdict(),
             opening: self.facts.last().opening.as_ref(),
             order_before: self.facts.last().order_before.as_ref().and_then(|it| it.as_ref()),
+            reported_order: input.reported_order,
             is_stuck: self.progress.has_failed(input.now.steady),
             is_rolled_out: input.is_rolled_out,
             unmet_requirement: self.unmet_requirement(input, revisions),

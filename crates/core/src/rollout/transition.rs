@@ -47,6 +47,8 @@ pub(crate) struct TransitionInput<'a> {
     pub opening: Option<&'a Opening>,
     /// The order that was there before the record could not be read.
     pub order_before: Option<&'a Arc<str>>,
+    /// The order that was reported as one without effect, of which no record tells (G43).
+    pub reported_order: Option<&'a Arc<str>>,
     /// True if the rollout has been without progress for too long.
     pub is_stuck: bool,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
@@ -359,7 +361,7 @@ impl<'a> TransitionInput<'a> {
                 .waves
                 .map(|waves| waves.policy().steps_hash.clone())
                 .unwrap_or_default(),
-            order: previous.or_else(|| Some(self.foreign_order()?.text.clone())),
+            order: previous.or_else(|| Some(self.idle_order()?.text.clone())),
             reason: None,
             is_rolled_back: false,
             base: self.variant_before(),
