@@ -242,7 +242,10 @@ impl Waves {
         // A wave that has room opens the node again; those that have the target come first.
         self.must_fill |= !is_held && self.wave(id) == Wave::Held;
         self.change(id, |node| {
-            node.class = class;
+            // An open node stays one of its wave (G11).
+            if !node.is_open() {
+                node.class = class;
+            }
             node.wave = match node.wave {
                 // Another node takes its place in the wave, unless the rollout has begun on it:
                 // with both, the wave would be too large once the node is no longer held.

@@ -237,6 +237,7 @@ transcripts! {
     guarded_undone_unavailable: "guarded-undone-unavailable",
     guarded_unknown_surge: "guarded-unknown-surge",
     guarded_order_without_effect: "guarded-order-without-effect",
+    guarded_relabelled: "guarded-relabelled",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
