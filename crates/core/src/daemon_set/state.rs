@@ -555,7 +555,7 @@ impl DaemonSetState {
 
     /// The nodes whose wave is open (G1). For checkers.
     pub fn open_nodes<'a>(&'a self, nodes: &'a NodeTable) -> impl Iterator<Item = &'a NodeName> {
-        let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.wave == Wave::Open);
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.wave.is_open());
         slots.map(|(index, _)| nodes.name(NodeId::from_index(index)))
     }
 

@@ -61,6 +61,21 @@ pub(crate) enum Wave {
     Open,
     /// It excludes the node from rollouts, forward and back (G5).
     Held,
+    /// The same, but the rollout had taken the node's old pod before: forward, the node is one of
+    /// its open wave (G33).
+    HeldTooLate,
+}
+
+impl Wave {
+    /// True if the node gets the target.
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::HeldTooLate)
+    }
+
+    /// True if the policy excludes the node from rollouts that begin there.
+    pub(crate) const fn is_held(self) -> bool {
+        matches!(self, Self::Held | Self::HeldTooLate)
+    }
 }
 
 impl Slot {

@@ -316,12 +316,10 @@ impl GuardedGate {
         let has_failed =
             || self.is_target_known && present().any(|pod| pod.is_of_target_revision(labels));
         match self.movement.direction {
-            Direction::Forward
-                if wave == Wave::Open || self.movement.is_everywhere || has_target() =>
-            {
+            Direction::Forward if wave.is_open() || self.movement.is_everywhere || has_target() => {
                 GoverningRevision::TARGET
             }
-            Direction::Back if wave == Wave::Held && has_failed() => {
+            Direction::Back if wave.is_held() && has_failed() => {
                 GoverningRevision { old: None, wanted: Wanted::Kept }
             }
             // A pod that cannot be changed to the base is half of the target's. Without a base

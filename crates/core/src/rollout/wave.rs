@@ -247,10 +247,14 @@ impl Waves {
                 node.class = class;
             }
             node.wave = match node.wave {
+                Wave::Open | Wave::HeldTooLate if is_held && node.history.has_lost_old_pod() => {
+                    Wave::HeldTooLate
+                }
                 // Another node takes its place in the wave, unless the rollout has begun on it:
                 // with both, the wave would be too large once the node is no longer held.
                 _ if is_held => Wave::Held,
                 Wave::Held => Wave::Closed,
+                Wave::HeldTooLate => Wave::Open,
                 Wave::Closed | Wave::Open => node.wave,
             };
         });
@@ -520,7 +524,7 @@ impl NodeWaves {
     fn is_open(&self) -> bool {
         match self.wave {
             Wave::Held => self.history.has_begun() || self.holding == Holding::Target,
-            Wave::Open => true,
+            Wave::Open | Wave::HeldTooLate => true,
             Wave::Closed => false,
         }
     }
@@ -532,7 +536,7 @@ impl NodeWaves {
             _ if self.is_open() => Member::Open,
             _ if !self.holding.is_member() => return None,
             Wave::Held => Member::Held,
-            Wave::Open | Wave::Closed => Member::Closed,
+            Wave::Open | Wave::Closed | Wave::HeldTooLate => Member::Closed,
         };
         let is_late = self.history.is_late();
         Some(Counted { member, holding: self.holding, state: self.state, is_late })

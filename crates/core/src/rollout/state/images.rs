@@ -90,7 +90,7 @@ impl RolloutState {
             {
                 Some(if is_late() { Need::Overdue } else { Need::Next })
             }
-            (Wave::Open | Wave::Closed | Wave::Held, _) => None,
+            (Wave::Open | Wave::Closed | Wave::Held | Wave::HeldTooLate, _) => None,
         }
     }
 

@@ -231,6 +231,11 @@ impl NodeHistory {
         !self.past.had_no_other()
     }
 
+    /// True if the rollout has begun on the node, or its deletion of the old pod was just shown.
+    pub(super) const fn has_lost_old_pod(&self) -> bool {
+        self.has_begun() || self.loss.contains(Loss::SEEN)
+    }
+
     /// True if the rollout has begun on the node.
     pub(super) const fn has_begun(&self) -> bool {
         self.begun.is_some()
@@ -500,7 +505,11 @@ impl NodeHistory {
             {
                 NodeState::Failed
             }
-            (None, _) if observed.wave == Wave::Held && !observed.has_begun() => {
+            (None, _)
+                if observed.wave.is_held()
+                    && !observed.has_begun()
+                    && self.taken(judgement) == Outage::None =>
+            {
                 NodeState::SetAside(SetAside::Held)
             }
             (Some(WhenBegun::Joined), _) => NodeState::SetAside(SetAside::Joined),
@@ -583,7 +592,7 @@ impl NodeHistory {
     fn back(&self, observed: &Observed<'_>, judgement: &Judgement) -> NodeState {
         match (self.begun, observed.absent) {
             // Its pod stays, whatever it is like.
-            _ if observed.wave == Wave::Held && observed.has(Holds::TARGET) => {
+            _ if observed.wave.is_held() && observed.has(Holds::STAYING_TARGET) => {
                 NodeState::SetAside(SetAside::Held)
             }
             _ if observed.absent.is_none()

@@ -1,7 +1,7 @@
 //! The pods that a node has, and with that whether it is a member of its groups.
 
 use crate::api::Node;
-use crate::node::{PodView, Slot, SlotFlags, Wanted, Wave};
+use crate::node::{PodView, Slot, SlotFlags, Wanted};
 use crate::placement;
 
 use super::RolloutInput;
@@ -58,7 +58,7 @@ impl Holding {
         match slot.wanted {
             Wanted::Target | Wanted::Base if has_target() => Self::Target,
             // Going back, a node that is held keeps it.
-            Wanted::Kept if slot.wave == Wave::Held && has_target() => Self::Target,
+            Wanted::Kept if slot.wave.is_held() && has_target() => Self::Target,
             _ if slot.flags.contains(SlotFlags::LOSES_POD)
                 && (had_pod || pods().next().is_some()) =>
             {

@@ -41,6 +41,8 @@ bitflags! {
         const KEPT = 1 << 8;
         /// It has pods that do not end, and none of them is of the target.
         const ONLY_OLD = 1 << 9;
+        /// It has a pod of the target that does not end.
+        const STAYING_TARGET = 1 << 10;
     }
 }
 
@@ -93,7 +95,9 @@ impl<'a> Observed<'a> {
         holds.set(Holds::TARGET, targets().next().is_some());
         let has_old = active().any(|pod| !is_target(&pod));
         holds.set(Holds::OLD, has_old);
-        holds.set(Holds::ONLY_OLD, has_old && !active().any(|pod| is_target(&pod)));
+        let has_staying_target = active().any(|pod| is_target(&pod));
+        holds.set(Holds::STAYING_TARGET, has_staying_target);
+        holds.set(Holds::ONLY_OLD, has_old && !has_staying_target);
         holds.set(Holds::AVAILABLE, active().any(is_available));
         let is_seen = |pod: &PodView| pod.is_seen_available(min_ready_seconds, input.now);
         holds.set(Holds::SEEN_AVAILABLE, active().any(is_seen));
@@ -129,8 +133,8 @@ impl<'a> Observed<'a> {
                 .unwrap_or_default(),
             trouble: targets().filter_map(|pod| pod.trouble).max(),
             images,
-            is_unchangeable: wave == Wave::Open && input.obstacle(slot).is_some(),
-            asked: active().find_map(|pod| Asked::about(pod, input)).filter(|_| wave == Wave::Open),
+            is_unchangeable: wave.is_open() && input.obstacle(slot).is_some(),
+            asked: active().find_map(|pod| Asked::about(pod, input)).filter(|_| wave.is_open()),
         }
     }
 
@@ -141,7 +145,7 @@ impl<'a> Observed<'a> {
     /// True if the rollout has begun on the node: a pod of the target is there, or in an open wave
     /// the old one is gone. Where those of the target all end beside the old one, it has not.
     pub(super) fn has_begun(&self) -> bool {
-        !self.has(Holds::ONLY_OLD) && (self.has(Holds::TARGET) || self.wave == Wave::Open)
+        !self.has(Holds::ONLY_OLD) && (self.has(Holds::TARGET) || self.wave.is_open())
     }
 
     /// True if its pod of the target is gone, and no other one is available.
@@ -176,7 +180,7 @@ impl<'a> Observed<'a> {
 impl Observed<'_> {
     /// True if the target's placement would remove the node's pod, which it may not.
     pub(super) fn is_excluded(&self, judgement: &Judgement) -> bool {
-        self.wave == Wave::Open && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
+        self.wave.is_open() && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
     }
 
     /// True if a taint keeps a pod of the base away, while that of the target may stay.
@@ -218,7 +222,7 @@ impl Observed<'_> {
     ) -> Option<PullProgress> {
         let is_long = |since| judgement.is_over(since, LONG_START);
         let waits = judgement.requires_images()
-            && self.wave == Wave::Open
+            && self.wave.is_open()
             && self.eligibility.should_run()
             && self.has(Holds::ONLY_OLD)
             && !without_pod_since.is_some_and(is_long)
@@ -228,6 +232,6 @@ impl Observed<'_> {
 
     /// True if a taint keeps a new pod away, while the old one may stay.
     pub(super) fn is_tainted(&self) -> bool {
-        self.wave == Wave::Open && self.has(Holds::KEPT) && self.has(Holds::OLD)
+        self.wave.is_open() && self.has(Holds::KEPT) && self.has(Holds::OLD)
     }
 }
