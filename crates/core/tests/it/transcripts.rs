@@ -241,6 +241,7 @@ transcripts! {
     guarded_relabelled: "guarded-relabelled",
     guarded_held_begun: "guarded-held-begun",
     guarded_back_held_begun: "guarded-back-held-begun",
+    guarded_deleted_target: "guarded-deleted-target",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

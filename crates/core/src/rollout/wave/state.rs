@@ -322,8 +322,10 @@ impl NodeHistory {
     fn is_starting(&self, observed: &Observed<'_>, judgement: &Judgement) -> bool {
         // An old pod that was broken before and does not end must not hold the rollout up either.
         let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
+        // Whoever deletes a pod of the target gives its successor no more time.
+        let is_successor = self.starting_since.is_some() && !observed.has(Holds::FORMER);
         let is_starting = match judgement.direction {
-            Direction::Forward if was_broken => observed.progress.is_in_flight(),
+            Direction::Forward if was_broken || is_successor => observed.progress.is_in_flight(),
             Direction::Forward => observed.progress == NodeProgress::Starting,
             Direction::Back => self.begun.is_some() && observed.lacks_pod_of_base(),
         };
