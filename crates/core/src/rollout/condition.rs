@@ -222,6 +222,12 @@ fn beginning(
     })
 }
 
+/// The condition of a rollout that does this, and has been done with no node for too long.
+fn stuck(does: &str) -> (RolloutReason, String) {
+    let message = format!("{does}, without progress for too long");
+    (RolloutReason::ProgressDeadlineExceeded, message)
+}
+
 /// The condition of a rollout that is under way, at the wave of this name.
 fn moving(
     wave: Option<&WaveName>,
@@ -233,10 +239,13 @@ fn moving(
     match (blocker, opening) {
         (Some(WaveBlocker::Nodes), _) => {
             let of_wave = wave.map(|name| format!(" of wave {name}")).unwrap_or_default();
-            let message = format!(
-                "not all nodes{of_wave} are updated and available, so {its} bake time does not end"
-            );
-            (RolloutReason::Baking, message)
+            let left = format!("not all nodes{of_wave} are updated and available");
+            match is_stuck {
+                true => stuck(&left),
+                false => {
+                    (RolloutReason::Baking, format!("{left}, so {its} bake time does not end"))
+                }
+            }
         }
         (Some(WaveBlocker::Bake), _) => (
             RolloutReason::Baking,
@@ -252,10 +261,7 @@ fn moving(
         (Some(WaveBlocker::Nothing) | None, None) => {
             let nodes = nodes_of(wave);
             match is_stuck {
-                true => {
-                    let message = format!("updating {nodes}, without progress for too long");
-                    (RolloutReason::ProgressDeadlineExceeded, message)
-                }
+                true => stuck(&format!("updating {nodes}")),
                 false => (RolloutReason::Updating, format!("updating {nodes}")),
             }
         }

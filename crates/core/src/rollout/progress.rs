@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::api::{RolloutPhase, RolloutRecord, Timestamp};
+use crate::api::{RolloutRecord, Timestamp};
 use crate::memo::Memo;
 use crate::revisions::RevisionSet;
 
@@ -97,7 +97,7 @@ impl Progress {
             self.restart();
         }
         let is_updating = |record: &&RolloutRecord| {
-            record.phase == RolloutPhase::Updating
+            record.phase.is_under_way()
                 && waves.group(&record.position).open.left() > 0
                 && !waves.is_complete(&record.position)
         };

@@ -242,6 +242,7 @@ transcripts! {
     guarded_held_begun: "guarded-held-begun",
     guarded_back_held_begun: "guarded-back-held-begun",
     guarded_deleted_target: "guarded-deleted-target",
+    guarded_baking_stalled: "guarded-baking-stalled",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
