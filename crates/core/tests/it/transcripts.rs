@@ -243,6 +243,7 @@ transcripts! {
     guarded_back_held_begun: "guarded-back-held-begun",
     guarded_deleted_target: "guarded-deleted-target",
     guarded_baking_stalled: "guarded-baking-stalled",
+    guarded_unready_unreachable: "guarded-unready-unreachable",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

@@ -77,6 +77,8 @@ enum WhenBegun {
     Well,
     /// Its pod had been unavailable for too long.
     Broken,
+    /// It was not ready, and its kubelet answered: its old pod may have been why.
+    Unready,
     /// It had a pod of another revision, and the rollout was complete (G40).
     Late,
     /// It had no pod of another revision.
@@ -218,7 +220,8 @@ impl NodeHistory {
         };
         let is_new = self.begun.is_some() && is_passed && !self.was_passed;
         self.was_passed |= is_new;
-        is_new && matches!(self.begun, Some(WhenBegun::Well | WhenBegun::Broken))
+        let begun = [WhenBegun::Well, WhenBegun::Broken, WhenBegun::Unready];
+        is_new && self.begun.is_some_and(|it| begun.contains(&it))
     }
 
     /// True if it began once the rollout was complete (G40).
@@ -259,6 +262,9 @@ impl NodeHistory {
         };
         if is_undone {
             (self.begun, self.starting_since) = (None, None);
+        }
+        if self.begun == Some(WhenBegun::Unready) && node.not_ready_since().is_none() {
+            self.begun = Some(WhenBegun::Broken);
         }
         if self.repairable_at(&observed, judgement, input).is_some_and(|at| at <= now) {
             let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
@@ -321,7 +327,8 @@ impl NodeHistory {
     /// change its pod says nothing about the template.
     fn is_starting(&self, observed: &Observed<'_>, judgement: &Judgement) -> bool {
         // An old pod that was broken before and does not end must not hold the rollout up either.
-        let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
+        let was_broken =
+            matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Unready | WhenBegun::Late));
         // Whoever deletes a pod of the target gives its successor no more time.
         let is_successor = self.starting_since.is_some() && !observed.has(Holds::FORMER);
         let is_starting = match judgement.direction {
@@ -342,7 +349,7 @@ impl NodeHistory {
     ) -> Option<Timestamp> {
         let NodeReadiness::NotReady { since } = observed.node.readiness else { return None };
         let is_repairable = judgement.direction == Direction::Forward
-            && matches!(self.begun, None | Some(WhenBegun::Broken))
+            && matches!(self.begun, None | Some(WhenBegun::Broken | WhenBegun::Unready))
             && !observed.has(Holds::AVAILABLE);
         let since = match input.clocks {
             Clocks::Observed => self.without_pod_since,
@@ -355,9 +362,10 @@ impl NodeHistory {
     fn changes_at(&self, judgement: &Judgement) -> Option<Timestamp> {
         let since = match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if judgement.is_endless() => None,
-            (Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Late), _) => {
-                self.absence.map_or(self.starting_since, |absence| Some(absence.since))
-            }
+            (
+                Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Unready | WhenBegun::Late),
+                _,
+            ) => self.absence.map_or(self.starting_since, |absence| Some(absence.since)),
             (None, None) if self.is_taken() => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };
@@ -389,8 +397,9 @@ impl NodeHistory {
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
                 let by_times = observed.node.not_ready_since().is_some_and(was_there);
-                let has_begun =
-                    self.begun.is_some() || is_pod_lost || self.past.is_unknown() && by_times;
+                // Of one that was not ready before, the kubelet has only stopped answering.
+                let was_well = self.begun.is_some_and(|begun| begun != WhenBegun::Unready);
+                let has_begun = was_well || is_pod_lost || self.past.is_unknown() && by_times;
                 let since = match input.clocks {
                     Clocks::Observed => now,
                     Clocks::Stated => observed.node.not_ready_since().unwrap_or(now).min(now),
@@ -468,7 +477,7 @@ impl NodeHistory {
             }
             // Nothing says that a machine on which no pod was ever available is well. One that was
             // there before this controller was not ready before, by its time and that of its pod.
-            _ if is_unready && self.absence.is_none() => WhenBegun::Broken,
+            _ if is_unready && self.absence.is_none() => WhenBegun::Unready,
             Past::Other | Past::Several if !self.was_available => WhenBegun::Broken,
             // An earlier controller has begun there since.
             Past::Unknown { .. }
@@ -549,10 +558,10 @@ impl NodeHistory {
             }
             (None, None) => NodeState::Waiting { outage: self.outage(judgement) },
             (Some(WhenBegun::Late), None) if is_over(judgement.limit) => NodeState::Failed,
-            (Some(WhenBegun::Broken), None) if is_over(judgement.limit) => {
+            (Some(WhenBegun::Broken | WhenBegun::Unready), None) if is_over(judgement.limit) => {
                 NodeState::SetAside(SetAside::BrokenBefore)
             }
-            (Some(WhenBegun::Broken | WhenBegun::Late), None) => UPDATING,
+            (Some(WhenBegun::Broken | WhenBegun::Unready | WhenBegun::Late), None) => UPDATING,
             (Some(WhenBegun::Well), None) => {
                 let is_stuck = |since| judgement.is_over(since, LONG_START);
                 // Another attempt, and a node that was down, begin the former time anew.
