@@ -189,7 +189,7 @@ fn beginning(
             let nodes = input.late.map(named).unwrap_or_default();
             let message = format!(
                 "the rollout is complete, but too many nodes that got the new template later have \
-                 failed, so no further one gets it{nodes}"
+                 failed or are lost, so no further one gets it{nodes}"
             );
             (RolloutReason::LateNodesFail, message)
         }

@@ -89,8 +89,17 @@ struct Attempt {
     stated: Timestamp,
     /// The same by the steady clock, as it was seen first: later the wall clock may be set.
     began: Timestamp,
-    /// The nodes that were deleted after they had failed, or were lost, with these states.
-    gone: Vec<(NodeName, NodeState)>,
+    /// The nodes that were deleted after they had failed, or were lost.
+    gone: Vec<Gone>,
+}
+
+/// A node that was deleted after it had failed, or was lost.
+#[derive(Clone, Debug)]
+struct Gone {
+    name: NodeName,
+    state: NodeState,
+    /// True if the rollout had begun on it once it was complete.
+    is_late: bool,
 }
 
 /// A node, and its part in the waves.
@@ -230,8 +239,9 @@ impl Waves {
             // A replaced machine still counts as failed.
             let state = self.state(id);
             let counts = matches!(state, NodeState::Failed | NodeState::SetAside(SetAside::Lost));
+            let is_late = self.nodes.get(id.index()).is_some_and(|node| node.history.is_late());
             if let Some(attempt) = self.attempt.as_mut().filter(|_| counts) {
-                attempt.gone.push((name.clone(), state));
+                attempt.gone.push(Gone { name: name.clone(), state, is_late });
             }
             return self.change(id, |node| *node = NodeWaves::default());
         };

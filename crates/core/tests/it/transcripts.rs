@@ -244,6 +244,7 @@ transcripts! {
     guarded_deleted_target: "guarded-deleted-target",
     guarded_baking_stalled: "guarded-baking-stalled",
     guarded_unready_unreachable: "guarded-unready-unreachable",
+    guarded_late_lost: "guarded-late-lost",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

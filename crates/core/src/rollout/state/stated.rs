@@ -111,8 +111,9 @@ impl RolloutState {
             first: self.waves.as_ref().map(|waves| waves.steps.first()),
             late: self.has_late_failures.then(|| {
                 // A container that crashes in a loop must not write the status again and again.
-                let late = self.nodes_in(NodeState::Failed, input, nodes);
-                FailedNodes::new(late.collect()).without_causes()
+                let states = [NodeState::Failed, NodeState::SetAside(SetAside::Lost)];
+                let late = states.map(|state| self.nodes_in(state, input, nodes));
+                FailedNodes::new(late.into_iter().flatten().collect()).without_causes()
             }),
             record_failure: self.record_writes.failure().cloned(),
         };

@@ -1,12 +1,14 @@
 //! Which waves are complete, and whether the rollout is, or has failed, by the counts of nodes
 //! (G15, G37, G39, G40, G42).
 
-use crate::api::{IntOrPercent, NodeName, Position};
+use crate::api::{FailureRule, IntOrPercent, NodeName, Position};
 use crate::node::{NodeState, SetAside};
 
 use super::group::{Group, tolerated};
 use super::state::Holding;
-use super::{StateCounts, Waves};
+use super::{Gone, StateCounts, Waves};
+
+const LOST: NodeState = NodeState::SetAside(SetAside::Lost);
 
 impl Waves {
     /// True if the wave at this position has passed: each of its nodes is done, has failed or is
@@ -66,25 +68,30 @@ impl Waves {
 
     /// The nodes that were in this state when they were deleted in this attempt.
     pub(crate) fn gone_in(&self, state: NodeState) -> impl Iterator<Item = &NodeName> {
-        let gone = self.attempt.iter().flat_map(|attempt| &attempt.gone);
-        gone.filter(move |(_, was)| *was == state).map(|(name, _)| name)
+        self.gone().filter(move |gone| gone.state == state).map(|gone| &gone.name)
     }
 
-    /// True if more nodes have failed since the rollout was complete than the policy tolerates
-    /// (G40).
+    fn gone(&self) -> impl Iterator<Item = &Gone> {
+        self.attempt.iter().flat_map(|attempt| &attempt.gone)
+    }
+
+    /// True if more nodes have failed since the rollout was complete than the policy tolerates, or
+    /// more are lost (G40).
     pub(crate) fn has_late_failures(&self) -> bool {
-        let rule = self.policy().failure.as_ref();
-        rule.is_some_and(|rule| self.all.late > rule.max_nodes.resolve_floor(self.all.on_target))
+        let Some(rule) = &self.policy().failure else { return false };
+        let gone = |state| self.gone().filter(|gone| gone.is_late && gone.state == state).count();
+        let (failed, lost) = (gone(NodeState::Failed), gone(LOST));
+        let on_target = self.all.on_target + failed + lost;
+        self.all.late_failed + failed > rule.max_nodes.resolve_floor(on_target)
+            || self.all.late_lost + lost > max_lost(rule, on_target)
     }
 
     /// True if more nodes are lost than the policy tolerates: by default one, or a tenth of those
     /// that have the target (G15).
     pub(crate) fn has_lost_nodes(&self) -> bool {
         let Some(rule) = &self.policy().failure else { return false };
-        let gone = self.gone_in(NodeState::SetAside(SetAside::Lost)).count();
-        let max = |max: IntOrPercent| max.resolve_floor(self.all.on_target + gone);
-        let lost = self.all.lost + gone;
-        lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
+        let gone = self.gone_in(LOST).count();
+        self.all.lost + gone > max_lost(rule, self.all.on_target + gone)
     }
 
     /// How many pods the target's placement removes, if these are more than the policy allows
@@ -153,4 +160,10 @@ impl Waves {
     pub(crate) const fn has_target(&self) -> bool {
         self.all.on_target > self.all.kept
     }
+}
+
+/// How many of this number of nodes with the target may be lost: by default one, or a tenth (G15).
+fn max_lost(rule: &FailureRule, on_target: usize) -> usize {
+    let max = |max: IntOrPercent| max.resolve_floor(on_target);
+    rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
 }

@@ -34,7 +34,9 @@ pub(crate) struct Group {
     /// Those of them that are down or leaving.
     pub disturbed_absent: usize,
     /// Members that have failed since the rollout was complete (G40).
-    pub late: usize,
+    pub late_failed: usize,
+    /// Members that are lost since then.
+    pub late_lost: usize,
     /// Members on which the rollout has yet to begin, and of which an earlier attempt has taken the
     /// pod: they use the budget (G14).
     pub taken: usize,
@@ -230,6 +232,7 @@ impl Group {
             Holding::Target => (is_done, true),
         };
         let is_open = member == Member::Open;
+        let is_lost = state == NodeState::SetAside(SetAside::Lost);
         let is_kept = matches!(state, NodeState::SetAside(SetAside::Held | SetAside::Tainted));
         if is_open {
             add(self.open.count(state), is_added);
@@ -241,7 +244,7 @@ impl Group {
             (&mut self.on_target, has_target),
             (&mut self.on_target_but_closed, has_target && !is_open),
             (&mut self.failed, state == NodeState::Failed),
-            (&mut self.lost, state == NodeState::SetAside(SetAside::Lost)),
+            (&mut self.lost, is_lost),
             (&mut self.removed, holding == Holding::Removed),
             (&mut self.absent, matches!(state, NodeState::Updating { is_absent: true, .. })),
             (&mut self.disturbed, is_disturbed),
@@ -256,7 +259,8 @@ impl Group {
             ),
             (&mut self.kept, has_target && is_kept),
             (&mut self.taken, state.is_taken()),
-            (&mut self.late, is_late && state == NodeState::Failed),
+            (&mut self.late_failed, is_late && state == NodeState::Failed),
+            (&mut self.late_lost, is_late && is_lost),
         ];
         for (count, counts) in counts {
             match is_added {
