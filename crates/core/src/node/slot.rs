@@ -36,6 +36,8 @@ bitflags! {
         const FORMER_POD = 1 << 3;
         /// The node's kubelet does not answer, and rolling updates leave such nodes alone (C58).
         const UNREACHABLE = 1 << 4;
+        /// It has no pod, and neither the target nor the base may run there, as because of a taint.
+        const BARRED = 1 << 5;
     }
 }
 

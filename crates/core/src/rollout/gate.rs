@@ -69,6 +69,8 @@ pub(crate) struct Verdict {
     pub eligibility: Eligibility,
     /// True if the node has such a pod, or would have one if the target governed it (G42).
     pub loses_pod: bool,
+    /// True if the node has no pod, and neither the target nor the base may run there.
+    pub is_barred: bool,
 }
 
 impl<'a> GoverningRevision<'a> {
@@ -232,7 +234,23 @@ impl Gate {
             }
             Self::Open | Self::Guarded(_) => false,
         };
-        Verdict { eligibility, loses_pod }
+        let is_barred = self.is_barred(eligibility, pods, by);
+        Verdict { eligibility, loses_pod, is_barred }
+    }
+
+    /// True if the node has no pod, and neither the target, of which it is `found` whether it may
+    /// run, nor the base may run there. Where no base is stored, the target may be why.
+    fn is_barred(
+        &self,
+        found: Eligibility,
+        pods: &[PodView],
+        by: impl Fn(&Template) -> Eligibility,
+    ) -> bool {
+        let Self::Guarded(guarded) = self else { return false };
+        let base = guarded.base.as_ref().and_then(|base| guarded.templates.get(base));
+        !found.should_run()
+            && !pods.iter().any(PodView::counts)
+            && base.is_some_and(|base| !by(base).should_run())
     }
 
     /// The verdict on a node with these pods, by the revision that governs it.
@@ -262,7 +280,7 @@ impl Gate {
                 let loses_pod = is_forward
                     && counted.any(|pod| !pod.is_terminating())
                     && removes(template, target);
-                Verdict { eligibility: found, loses_pod }
+                Verdict { loses_pod, ..Verdict::new(found) }
             }
             // Nothing states where a pod may run whose revision is not stored, so it stays, and is
             // one that only the target would remove.
@@ -274,7 +292,10 @@ impl Gate {
                     && stays
                     && counted.any(|pod| !pod.is_terminating())
                     && !by(target).should_continue_running();
-                Verdict { eligibility, loses_pod }
+                Verdict { loses_pod, ..Verdict::new(eligibility) }
+            }
+            (Wanted::Target, _) if self.is_barred(found, pods, by) => {
+                Verdict { is_barred: true, ..Verdict::new(found) }
             }
             (Wanted::Target | Wanted::Base, true) => Verdict::new(found),
             (Wanted::Target | Wanted::Base, false) => {
@@ -284,7 +305,7 @@ impl Gate {
                     own.map_or(is_forward, allows)
                 });
                 let eligibility = if loses_pod { Eligibility::ContinueRunning } else { found };
-                Verdict { eligibility, loses_pod }
+                Verdict { loses_pod, ..Verdict::new(eligibility) }
             }
         }
     }
@@ -292,7 +313,7 @@ impl Gate {
 
 impl Verdict {
     pub(crate) const fn new(eligibility: Eligibility) -> Self {
-        Self { eligibility, loses_pod: false }
+        Self { eligibility, loses_pod: false, is_barred: false }
     }
 }
 

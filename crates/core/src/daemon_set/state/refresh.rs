@@ -126,6 +126,7 @@ impl DaemonSetState {
         let slot = &mut self.slots[id.index()];
         (slot.eligibility, slot.wanted) = (verdict.eligibility, wanted);
         slot.flags.set(SlotFlags::LOSES_POD, verdict.loses_pod);
+        slot.flags.set(SlotFlags::BARRED, verdict.is_barred);
     }
 
     /// Brings counts and sets up to date.

@@ -51,8 +51,9 @@ impl Waves {
     pub(crate) fn lacks_trial(&self, position: &Position, group: &Group) -> bool {
         let open = &group.open;
         let (has_nodes, tried) = match position {
-            // A rollout is never complete without a node that is done (G40).
-            Position::AllNodes => (open.total() + self.held > 0, open.done),
+            // A rollout is never complete without a node that is done, unless the target may run on
+            // none (G40).
+            Position::AllNodes => (open.total() + self.held > group.barred, open.done),
             Position::Wave(_) => (open.total() > 0, open.tried()),
         };
         has_nodes && tried == 0

@@ -44,6 +44,8 @@ pub(crate) struct Group {
     pub unanswered: usize,
     /// Members that pull images, or wait for their turn, and are not overdue (G55).
     pub pulling_in_time: usize,
+    /// Open members without a pod, on which neither the target nor the base may run.
+    pub barred: usize,
     /// Members that keep their pod of the target going back (G41).
     pub kept: usize,
 }
@@ -258,6 +260,7 @@ impl Group {
                 matches!(state, NodeState::Pulling { is_overdue: false, .. }),
             ),
             (&mut self.kept, has_target && is_kept),
+            (&mut self.barred, is_open && holding == Holding::Nothing && is_kept),
             (&mut self.taken, state.is_taken()),
             (&mut self.late_failed, is_late && state == NodeState::Failed),
             (&mut self.late_lost, is_late && is_lost),

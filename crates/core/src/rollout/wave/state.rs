@@ -507,9 +507,11 @@ impl NodeHistory {
         let Blame { after, max_restarts, cannot_start, .. } = judgement.blame;
         let restarts_too_often = max_restarts.is_some_and(|max| self.restarts.since() > max);
         let awaited_images = observed.awaited_images(judgement, self.without_pod_since);
+        // On a node that lost its old pod, and may run no other one, nothing was tried.
+        let is_barred = observed.has(Holds::BARRED) && self.available.is_none();
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
-            _ if observed.progress == NodeProgress::Done => NodeState::Done,
+            _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
             // Until it gets an available pod, also while it is down or leaves.
             (Some(WhenBegun::Well), _)
                 if known == NodeState::Failed && self.starting_since.is_some() =>
@@ -532,7 +534,9 @@ impl NodeHistory {
                 }
             }
             (_, Some(_)) => NodeState::SetAside(observed.absent.unwrap_or(SetAside::Down)),
-            (None, None) if observed.is_tainted() => NodeState::SetAside(SetAside::Tainted),
+            (_, None) if is_barred || self.begun.is_none() && observed.is_tainted() => {
+                NodeState::SetAside(SetAside::Tainted)
+            }
             (None, None) if observed.is_excluded(judgement) => {
                 NodeState::SetAside(SetAside::Excluded)
             }

@@ -41,6 +41,8 @@ bitflags! {
         const KEPT = 1 << 8;
         /// It has pods that do not end, and none of them is of the target.
         const ONLY_OLD = 1 << 9;
+        /// It has no pod, and neither the target nor the base may run there.
+        const BARRED = 1 << 11;
         /// It has a pod of the target that does not end.
         const STAYING_TARGET = 1 << 10;
     }
@@ -103,6 +105,7 @@ impl<'a> Observed<'a> {
         holds.set(Holds::SEEN_AVAILABLE, active().any(is_seen));
         holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
         holds.set(Holds::KEPT, slot.only_keeps());
+        holds.set(Holds::BARRED, slot.flags.contains(SlotFlags::BARRED));
         holds.set(Holds::ASSUMED, flagged(PodFlags::ASSUMED));
         let is_changing = flagged(PodFlags::CHANGING) && !flagged(PodFlags::ASSUMED);
         let is_former = |pod: &PodView| {
