@@ -45,22 +45,24 @@ pub(crate) fn begins_at(waves: &Waves, revisions: &RevisionSet<'_>) -> Position 
     if revisions.old.is_empty() { Position::AllNodes } else { waves.steps.first() }
 }
 
-/// The hindrance of the rollout at this position, or to its beginning, if there is one.
+/// The hindrance of a rollout with this record, or to its beginning, if there is one.
 pub(crate) fn hindrance(
     waves: &Waves,
-    position: Option<&Position>,
+    record: Option<&RolloutRecord>,
     unmet: Option<Hindrance>,
     revisions: &RevisionSet<'_>,
     is_beside: bool,
 ) -> Option<Hindrance> {
-    let next = match position {
+    let next = match record {
         None if unmet.is_some() => return unmet,
         None => begins_at(waves, revisions),
-        Some(position) => {
+        Some(record) => {
+            let position = &record.position;
             let group = waves.group(position);
             match (waves.is_passed(position, group), waves.lacks_trial(position, group)) {
                 (false, _) => return None,
                 (true, true) => return Some(Hindrance::NotTried { nodes: group.open.total() }),
+                (true, false) if record.is_promoted() => return None,
                 (true, false) => waves.next(position),
             }
         }

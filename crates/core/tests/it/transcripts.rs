@@ -248,6 +248,7 @@ transcripts! {
     guarded_taint_after_begun: "guarded-taint-after-begun",
     guarded_tainted_after_begun: "guarded-tainted-after-begun",
     guarded_tainted_after_done: "guarded-tainted-after-done",
+    guarded_removals_promoted: "guarded-removals-promoted",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

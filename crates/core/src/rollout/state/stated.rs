@@ -219,22 +219,20 @@ impl RolloutState {
     /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
     fn hindrance(&self, input: &RolloutInput<'_>) -> Option<Hindrance> {
         let waves = self.waves.as_deref()?;
-        let position = match self.facts.last().motion {
+        let record = match self.facts.last().motion {
             Motion::None => return None,
             Motion::Pending => None,
-            Motion::Forward => {
-                Some(&self.moving().filter(|record| record.phase.is_under_way())?.position)
-            }
+            Motion::Forward => Some(self.moving().filter(|record| record.phase.is_under_way())?),
         };
         match awaits_built_in(input) {
             true => Some(Hindrance::BuiltIn),
             false => {
                 let revisions = input.revisions();
-                let unmet = match position {
+                let unmet = match record {
                     None => self.unmet_requirement(input, &revisions),
                     Some(_) => None,
                 };
-                hindrance(waves, position, unmet, &revisions, input.is_beside())
+                hindrance(waves, record, unmet, &revisions, input.is_beside())
             }
         }
     }
