@@ -249,6 +249,7 @@ transcripts! {
     guarded_tainted_after_begun: "guarded-tainted-after-begun",
     guarded_tainted_after_done: "guarded-tainted-after-done",
     guarded_removals_promoted: "guarded-removals-promoted",
+    guarded_broken_after_takeover: "guarded-broken-after-takeover",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

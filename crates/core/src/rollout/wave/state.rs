@@ -52,8 +52,7 @@ pub(super) struct NodeHistory {
     available: Option<Availability>,
     /// True if the rollout was done with it before: only the first time is progress (G15).
     was_passed: bool,
-    /// True unless it has had no available pod since it came.
-    was_available: bool,
+    sight: Sight,
     restarts: Restarts,
 }
 
@@ -83,6 +82,18 @@ enum WhenBegun {
     Late,
     /// It had no pod of another revision.
     Joined,
+}
+
+/// What this controller has seen of the availability of a node's pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sight {
+    /// None was available since the node came.
+    #[default]
+    Never,
+    /// The node was there before, and none was available since this controller looked.
+    NotYet,
+    /// One was available.
+    Available,
 }
 
 /// When a node became available with the target, by the steady clock.
@@ -131,7 +142,7 @@ impl NodeHistory {
         let was_passed = passed_at.is_some_and(|at| pods().all(|pod| pod.creation_timestamp <= at));
         let past = Past::Unknown { had_target: false };
         let restarts = Restarts::unknown();
-        Self { past, loss, was_passed, was_available: true, restarts, ..Self::default() }
+        Self { past, loss, was_passed, sight: Sight::NotYet, restarts, ..Self::default() }
     }
 
     /// True if an available pod was taken away, and the node has had none since.
@@ -145,7 +156,7 @@ impl NodeHistory {
             Shown::Pod(of) => self.past = self.past.with(of),
             Shown::Loss => self.loss |= Loss::SEEN,
             // It was available until now, as far as that is known.
-            Shown::Outage => (self.without_pod_since, self.was_available) = (None, true),
+            Shown::Outage => (self.without_pod_since, self.sight) = (None, Sight::Available),
         }
     }
 
@@ -157,15 +168,13 @@ impl NodeHistory {
         let is_begun =
             self.past.had_other() && self.begun == Some(WhenBegun::Well) && !self.was_passed;
         let loss = if is_begun { self.loss | Loss::TAKEN } else { self.loss };
-        let (without_pod_since, was_available) = (self.without_pod_since, self.was_available);
-        let kept = Self { past, without_pod_since, loss, absence, ..Self::default() };
-        Self { was_available, ..kept }
+        let (without_pod_since, sight) = (self.without_pod_since, self.sight);
+        Self { past, without_pod_since, loss, absence, sight, ..Self::default() }
     }
 
     /// The history of a node with which the rollout has nothing to do.
     pub(super) fn left_out(self) -> Self {
-        let (past, was_available) = (self.past.left_out(), self.was_available);
-        Self { past, was_available, ..Self::default() }
+        Self { past: self.past.left_out(), sight: self.sight, ..Self::default() }
     }
 
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
@@ -282,7 +291,9 @@ impl NodeHistory {
         let is_taken = self.is_taken() || is_loss_seen && self.without_pod_since.is_none();
         let needs_pod = !is_available && observed.eligibility.should_run();
         self.loss = if is_taken && needs_pod { Loss::TAKEN } else { Loss::empty() };
-        self.was_available |= is_available;
+        if is_available {
+            self.sight = Sight::Available;
+        }
         let is_without = !observed.has(Holds::SEEN_AVAILABLE);
         self.without_pod_since = is_without.then(|| self.without_pod_since.unwrap_or(now));
         if observed.has(Holds::OLD) {
@@ -478,7 +489,7 @@ impl NodeHistory {
             // Nothing says that a machine on which no pod was ever available is well. One that was
             // there before this controller was not ready before, by its time and that of its pod.
             _ if is_unready && self.absence.is_none() => WhenBegun::Unready,
-            Past::Other | Past::Several if !self.was_available => WhenBegun::Broken,
+            Past::Other | Past::Several if self.sight == Sight::Never => WhenBegun::Broken,
             // An earlier controller has begun there since.
             Past::Unknown { .. }
                 if judgement.is_complete() && is_replaced && !observed.has(Holds::AVAILABLE) =>
@@ -584,7 +595,9 @@ impl NodeHistory {
     fn outage(&self, judgement: &Judgement) -> Outage {
         match (self.taken(judgement), self.without_pod_since) {
             (Outage::None, Some(since))
-                if self.had_pod() && self.was_available && !judgement.is_before_attempt(since) =>
+                if self.had_pod()
+                    && self.sight == Sight::Available
+                    && !judgement.is_before_attempt(since) =>
             {
                 Outage::New
             }
