@@ -49,12 +49,12 @@ pub(super) fn unasked(record: &RolloutRecord, input: &RolloutInput<'_>) -> BTree
 }
 
 /// Since when, by the clock of the API server, pods of the target were created that state that
-/// their node is updated: those of the rollout that goes forward by this record, or once it is
-/// complete those of nodes that were left.
+/// their node is updated: all of a rollout that goes forward by this record, whatever clock wrote
+/// it, or once it is complete those of nodes that were left.
 pub(super) fn told_since(record: &RolloutRecord) -> Option<Timestamp> {
     let is_adopted = record.reason == Some(RecordReason::Adopted);
     match record.phase {
-        RolloutPhase::Updating | RolloutPhase::Baking => Some(record.first_began()),
+        RolloutPhase::Updating | RolloutPhase::Baking => Some(Timestamp::from_seconds(0)),
         RolloutPhase::Complete if !is_adopted => Some(record.since),
         RolloutPhase::Complete
         | RolloutPhase::Pending

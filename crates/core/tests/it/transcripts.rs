@@ -250,6 +250,7 @@ transcripts! {
     guarded_tainted_after_done: "guarded-tainted-after-done",
     guarded_removals_promoted: "guarded-removals-promoted",
     guarded_broken_after_takeover: "guarded-broken-after-takeover",
+    guarded_agree_clock_ahead: "guarded-agree-clock-ahead",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
