@@ -251,6 +251,7 @@ transcripts! {
     guarded_removals_promoted: "guarded-removals-promoted",
     guarded_broken_after_takeover: "guarded-broken-after-takeover",
     guarded_agree_clock_ahead: "guarded-agree-clock-ahead",
+    guarded_back_same_second: "guarded-back-same-second",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

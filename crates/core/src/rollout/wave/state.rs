@@ -453,7 +453,7 @@ impl NodeHistory {
             // Another controller has taken the pod of the target away, or this one had no time to
             // see it, or has just seen its end.
             Direction::Back => {
-                let is_new = |since| !observed.keeps_pod_of(since);
+                let is_new = |since| !observed.keeps_pod_from_before(since);
                 observed.has(Holds::TARGET)
                     || self.loss.contains(Loss::SEEN)
                     || self.past.is_unknown() && judgement.phase_since.is_some_and(is_new)
@@ -468,7 +468,8 @@ impl NodeHistory {
             is_before || judgement.is_over(since, judgement.limit)
         });
         let has_joined = |since: Timestamp| observed.node.created > since;
-        let is_replaced = judgement.phase_since.is_some_and(|at| !observed.keeps_pod_of(at));
+        let is_replaced =
+            judgement.phase_since.is_some_and(|at| !observed.keeps_pod_from_before(at));
         let is_unready = observed.node.not_ready_since().is_some();
         // A pod of the target in a closed wave counts toward it. On a new node only the built-in
         // controller creates one there (G17).

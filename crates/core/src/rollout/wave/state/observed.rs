@@ -174,9 +174,9 @@ impl<'a> Observed<'a> {
         self.has(Holds::TARGET) && judgement.joined_after.is_some_and(is_older)
     }
 
-    /// True if a pod was there at this time of the API server, and stays.
-    pub(super) fn keeps_pod_of(&self, at: Timestamp) -> bool {
-        self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp <= at)
+    /// True if a pod was there before this time of the API server, in whole seconds, and stays.
+    pub(super) fn keeps_pod_from_before(&self, at: Timestamp) -> bool {
+        self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp < at)
     }
 }
 
