@@ -87,10 +87,12 @@ impl Gate {
     /// to the end (G36). While no record states one, it is the newest old revision that a pod has
     /// and of which no rollout is known. If no pod has one, the target is rolled out already,
     /// unless it has no pods either: then the base remains what it was, or what was the target.
-    /// `labels` may be those of the previous target.
+    /// `in_use` is the revision that is about to be recorded as complete, because it is in use
+    /// (G37). `labels` may be those of the previous target.
     pub(crate) fn guarded(
         &self,
         revisions: &RevisionSet<'_>,
+        in_use: Option<&Revision>,
         labels: &RevisionLabels,
         is_target_known: bool,
         movement: Movement,
@@ -112,7 +114,14 @@ impl Gate {
             was_complete && is_rolled_out() && !labels.is_live(hash)
         };
         let stated = revisions.current.and_then(|current| current.record.stored()?.base.as_ref());
-        let base = match (last_complete(revisions), used) {
+        let complete = match in_use {
+            Some(it) if revisions.current.is_some_and(|current| current.uid == it.uid) => {
+                Some(Complete::Current)
+            }
+            Some(old) => Some(Complete::Old(old.pod_hash())),
+            None => last_complete(revisions),
+        };
+        let base = match (complete, used) {
             // Another controller has merged it with the target, and all nodes keep what they have.
             _ if stated.is_some_and(|stated| !is_stored(stated)) => None,
             (Some(Complete::Old(hash)), _) if is_left(&hash) => None,

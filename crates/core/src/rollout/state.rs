@@ -197,8 +197,9 @@ impl RolloutState {
         let stage = Stage::new(input, &revisions);
         let facts = self.facts(&stage, &revisions, input);
         let movement = stage.movement(input.duties, input.daemon_set, facts.awaits_window());
+        let in_use = self.transition_input(input, &revisions).in_use();
         let gate = movement.map_or(Gate::Open, |movement| {
-            self.gate.guarded(&revisions, input.labels, is_target_known, movement)
+            self.gate.guarded(&revisions, in_use, input.labels, is_target_known, movement)
         });
         self.progress.deadline = deadline(input, &revisions);
         let known = self.facts.last();

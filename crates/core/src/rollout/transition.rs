@@ -116,6 +116,13 @@ impl<'a> TransitionInput<'a> {
         self.supersede().or_else(|| self.mark_rolled_back()).or_else(adopted).or_else(adopted_again)
     }
 
+    /// The revision that is about to be recorded as complete, because it is in use (G36, G37).
+    pub(crate) fn in_use(&self) -> Option<&'a Revision> {
+        let target = self.target()?;
+        let change = self.adopt(target).or_else(|| self.adopt_again(target));
+        change.map(|change| change.revision)
+    }
+
     /// The target, if pods can be told by it: until it has its label back, labels tell which pods
     /// had the previous one.
     fn target(&self) -> Option<&'a Revision> {

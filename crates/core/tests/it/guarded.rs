@@ -150,6 +150,8 @@ struct Guarded {
     policy: RolloutPolicy,
     /// The revisions of which somebody approved or promoted the canary, or promoted it in full.
     approved: BTreeSet<RevisionHash>,
+    /// Those that were, or were to be, recorded as in use.
+    in_use: BTreeSet<RevisionHash>,
     orders: u32,
     /// The most nodes that have had a revision at the same time. Those that got it while nothing
     /// guarded it keep it, and get it again.
@@ -181,6 +183,7 @@ impl Guarded {
             world,
             policy,
             approved: BTreeSet::new(),
+            in_use: BTreeSet::new(),
             orders: 0,
             most: BTreeMap::new(),
             unready_since: BTreeMap::new(),
@@ -285,6 +288,16 @@ impl Guarded {
             *most = before.len().max(*most);
         }
         let plan = self.world.plan();
+        let adopts = plan.writes.iter().any(|write| match write {
+            Write::WriteRecord { revision, record } => {
+                self.current().is_some_and(|current| current.uid == revision.uid)
+                    && record.reason == Some(RecordReason::Adopted)
+            }
+            _ => false,
+        });
+        if adopts {
+            self.in_use.extend(self.target());
+        }
         self.check(&plan, &before);
         self.world.perform(&plan);
         self.world.deliver();
@@ -329,7 +342,9 @@ impl Guarded {
         let seen = self.world.state.daemon_set();
         let is_guarded = !matches!(seen.policy, PolicySource::None);
         let Some(record) = self.record() else {
-            return if is_guarded || seen.paused { 0 } else { all };
+            // What is in use counts as complete also while that cannot be recorded (G37).
+            let is_in_use = self.target().is_some_and(|target| self.in_use.contains(&target));
+            return if (is_guarded || seen.paused) && !is_in_use { 0 } else { all };
         };
         match (record.phase, &record.position) {
             (RolloutPhase::Pending | RolloutPhase::Failed, _) => 0,

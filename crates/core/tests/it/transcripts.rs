@@ -252,6 +252,7 @@ transcripts! {
     guarded_broken_after_takeover: "guarded-broken-after-takeover",
     guarded_agree_clock_ahead: "guarded-agree-clock-ahead",
     guarded_back_same_second: "guarded-back-same-second",
+    guarded_adopted_unwritten: "guarded-adopted-unwritten",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
