@@ -10,7 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::{Labels, Node, Overrides, Revision, RevisionHash, RolloutPhase, Template};
+use crate::api::{
+    Labels, Node, Overrides, RecordState, Revision, RevisionHash, RolloutPhase, Template,
+};
 use crate::node::{Direction, PodView, Wanted, Wave};
 use crate::placement::{self, Eligibility};
 use crate::revisions::{RevisionLabels, RevisionSet};
@@ -103,8 +105,13 @@ impl Gate {
         let known = revisions.old.iter().filter(|old| old.record.is_known());
         let known: Vec<_> = known.map(|old| old.pod_hash()).collect();
         let may_be_base = |hash: &RevisionHash| is_stored(hash) && !known.contains(hash);
-        let newest_first = revisions.old.iter().rev().map(|old| old.pod_hash());
-        let used = newest_first.filter(may_be_base).find(|hash| labels.is_live(hash));
+        let newest_first = || revisions.old.iter().rev();
+        let hashes = newest_first().map(|old| old.pod_hash());
+        let used = hashes.filter(may_be_base).find(|hash| labels.is_live(hash));
+        // Its record may have been that of the base.
+        let is_unreadable = |old: &&&Revision| matches!(old.record, RecordState::Malformed(_));
+        let unreadable = newest_first().filter(is_unreadable).map(|old| old.pod_hash());
+        let used = used.or_else(|| unreadable.filter(is_stored).find(|hash| labels.is_live(hash)));
         let is_rolled_out = || revisions.current_hashes().iter().any(|hash| labels.is_live(hash));
         let before = || self.base().into_iter().chain(labels.current_hashes()).cloned();
         // Without a guard somebody has gone back to the target, which was complete before.

@@ -253,6 +253,7 @@ transcripts! {
     guarded_agree_clock_ahead: "guarded-agree-clock-ahead",
     guarded_back_same_second: "guarded-back-same-second",
     guarded_adopted_unwritten: "guarded-adopted-unwritten",
+    guarded_base_unreadable: "guarded-base-unreadable",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
