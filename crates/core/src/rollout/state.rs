@@ -10,7 +10,7 @@ mod stated;
 use std::sync::Arc;
 
 use crate::api::{
-    CheckSubject, NodeName, Order, Position, RecordReason, RevisionHash, RolloutPhase,
+    CheckSubject, Labels, NodeName, Order, Position, RecordReason, RevisionHash, RolloutPhase,
     RolloutPolicy, RolloutRecord, Timestamp, WaveName,
 };
 use crate::memo::Memo;
@@ -33,7 +33,7 @@ use super::record_writes::RecordWrites;
 use super::rollback::roll_back;
 use super::stage::{Halt, Stage};
 use super::transition::TransitionInput;
-use super::wave::{Judgement, Target, Waves};
+use super::wave::{Judgement, Shown, Target, Waves};
 use candidate::rank;
 use stated::{Details, HeadlineKey};
 
@@ -81,11 +81,22 @@ impl RolloutState {
         self.waves.as_deref().or(self.left_waves.as_deref())
     }
 
-    /// Forgets a node that is gone: another one may get its number.
-    pub(crate) fn forget_node(&mut self, id: NodeId, name: &NodeName) {
-        for waves in self.waves.iter_mut().chain(&mut self.left_waves) {
-            waves.apply_node(id, name, None);
+    /// Applies the labels of a node; `None` if it is gone, so that another one may get its number.
+    pub(crate) fn apply_node(&mut self, id: NodeId, name: &NodeName, labels: Option<&Labels>) {
+        if let Some(waves) = self.known_waves_mut() {
+            waves.apply_node(id, name, labels);
         }
+    }
+
+    /// Records what the watch shows of a pod of the node, if there are waves.
+    pub(crate) fn record_shown(&mut self, id: NodeId, shown: Shown) {
+        if let Some(waves) = self.known_waves_mut() {
+            waves.record(id, shown);
+        }
+    }
+
+    fn known_waves_mut(&mut self) -> Option<&mut Waves> {
+        self.waves.as_deref_mut().or(self.left_waves.as_deref_mut())
     }
 
     /// True if anything guards or pauses the rollout, or has before.
@@ -282,19 +293,20 @@ impl RolloutState {
         let target = Target::new(input);
         let continues =
             |waves: &Waves| waves.are_for(policy, &target) && waves.position() <= position.as_ref();
-        let (mut waves, is_new) = match self.waves.take() {
-            Some(waves) if continues(&waves) && waves.policy() == policy => (waves, false),
+        let is_back = self.waves.is_none();
+        let earlier = self.waves.take().or_else(|| {
+            let mut left = self.left_waves.take()?;
+            // Nobody looked at its nodes meanwhile.
+            left.restart_clocks(input.now.steady);
+            Some(left)
+        });
+        let (mut waves, is_new) = match earlier {
+            Some(waves) if continues(&waves) && waves.policy() == policy => (waves, is_back),
             Some(mut waves) if continues(&waves) => {
                 waves.set_policy(policy.clone(), nodes);
                 (waves, true)
             }
             earlier => {
-                let earlier = earlier.or_else(|| {
-                    let mut left = self.left_waves.take()?;
-                    // Nobody looked at its nodes meanwhile.
-                    left.restart_clocks(input.now.steady);
-                    Some(left)
-                });
                 let mut waves = Box::new(Waves::new(policy.clone(), target));
                 waves.apply_nodes(nodes);
                 if !waves.continue_from(earlier.as_deref(), input) {

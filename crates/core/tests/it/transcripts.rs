@@ -254,6 +254,8 @@ transcripts! {
     guarded_back_same_second: "guarded-back-same-second",
     guarded_adopted_unwritten: "guarded-adopted-unwritten",
     guarded_base_unreadable: "guarded-base-unreadable",
+    guarded_policy_blip: "guarded-policy-blip",
+    guarded_replaced_policy_invalid: "guarded-replaced-policy-invalid",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

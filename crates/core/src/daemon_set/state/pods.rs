@@ -449,7 +449,7 @@ impl DaemonSetState {
     }
 
     fn record_end_of(&mut self, pod: &Pod, nodes: &NodeTable) {
-        let is_of_rollout = self.rollout.waves.is_some();
+        let is_of_rollout = self.rollout.known_waves().is_some();
         if !is_of_rollout && self.expectations.awaits_deletion(&pod.uid) {
             return;
         }
@@ -495,10 +495,8 @@ impl DaemonSetState {
 
     /// Records news of a pod for the waves of a guarded rollout.
     fn record_shown(&mut self, location: PodLocation, shown: Shown) {
-        if let PodLocation::Node(id) = location
-            && let Some(waves) = &mut self.rollout.waves
-        {
-            waves.record(id, shown);
+        if let PodLocation::Node(id) = location {
+            self.rollout.record_shown(id, shown);
         }
     }
 

@@ -425,7 +425,7 @@ impl DaemonSetState {
         if slot.is_vacant() {
             let old = std::mem::take(&mut slot.assessment);
             self.apply_assessment(id, old, nodes);
-            self.rollout.forget_node(id, nodes.name(id));
+            self.rollout.apply_node(id, nodes.name(id), None);
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.ended_pods.forget(id);
             self.backoffs.lost_pods.forget(id);
