@@ -38,6 +38,8 @@ struct Entry {
     node: Option<Node>,
     /// True if its last change may have ended what made pods fail there (C24).
     has_recovered: bool,
+    /// True if its last change made it another machine with the same name.
+    is_replaced: bool,
     /// Number of DaemonSets with pods there.
     users: u32,
 }
@@ -52,9 +54,10 @@ impl NodeTable {
         if entry.node.as_ref() == Some(&node) {
             return None;
         }
+        let before = entry.node.as_ref();
+        entry.is_replaced = before.is_some_and(|before| before.created != node.created);
         // One that was deleted and comes back is another machine.
-        entry.has_recovered =
-            entry.node.as_ref().is_none_or(|before| node.has_recovered_since(before));
+        entry.has_recovered = before.is_none_or(|before| node.has_recovered_since(before));
         entry.node = Some(node);
         Some(id)
     }
@@ -104,6 +107,12 @@ impl NodeTable {
         self.entries[id.index()].has_recovered
     }
 
+    /// True if the last change of the node made it another machine, whose former one was not seen
+    /// to go (G33).
+    pub(crate) fn is_replaced(&self, id: NodeId) -> bool {
+        self.entries[id.index()].is_replaced
+    }
+
     /// The number of this name, if it has one.
     pub fn id(&self, name: &NodeName) -> Option<NodeId> {
         self.ids.get(name).copied()
@@ -138,7 +147,13 @@ impl NodeTable {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let entry = Entry { name: name.clone(), node: None, has_recovered: false, users: 0 };
+        let entry = Entry {
+            name: name.clone(),
+            node: None,
+            has_recovered: false,
+            is_replaced: false,
+            users: 0,
+        };
         let id = match self.free.pop() {
             Some(id) => {
                 self.entries[id.index()] = entry;

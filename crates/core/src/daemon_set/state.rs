@@ -275,6 +275,9 @@ impl DaemonSetState {
     /// Evaluates one node that changed or was deleted (C16).
     pub fn apply_node(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
         self.make_room(nodes);
+        if nodes.is_replaced(id) {
+            self.rollout.apply_node(id, nodes.name(id), None);
+        }
         self.rollout.apply_node(id, nodes.name(id), nodes.node(id).map(|node| &node.labels));
         if let (Some(groups), Some(node)) = (&mut self.index.groups, nodes.node(id)) {
             let assessment = &self.slots[id.index()].assessment;

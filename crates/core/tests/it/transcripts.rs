@@ -256,6 +256,7 @@ transcripts! {
     guarded_base_unreadable: "guarded-base-unreadable",
     guarded_policy_blip: "guarded-policy-blip",
     guarded_replaced_policy_invalid: "guarded-replaced-policy-invalid",
+    guarded_replaced_unseen: "guarded-replaced-unseen",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
