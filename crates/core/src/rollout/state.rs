@@ -536,6 +536,7 @@ impl RolloutState {
             reported_order: input.reported_order,
             is_stuck: self.progress.has_failed(input.now.steady),
             is_rolled_out: input.is_rolled_out,
+            slots: input.slots,
             unmet_requirement: self.unmet_requirement(input, revisions),
         }
     }

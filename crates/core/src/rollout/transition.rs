@@ -8,7 +8,7 @@ use crate::api::{
     DaemonSet, FailedNodes, Opening, Overrides, Position, RecordReason, RecordState, Revision,
     RevisionHash, RolloutPhase, RolloutRecord, Timestamp,
 };
-use crate::node::{NodeState, SetAside};
+use crate::node::{Health, NodeState, Scheduling, SetAside, Slot, SlotFlags};
 use crate::plan::{Supersession, Transition};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
@@ -53,6 +53,7 @@ pub(crate) struct TransitionInput<'a> {
     pub is_stuck: bool,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
+    pub slots: &'a [Slot],
     /// The requirement of the policy on templates that holds the rollout, if one does (G53, G56).
     pub unmet_requirement: Option<Hindrance>,
 }
@@ -217,15 +218,35 @@ impl<'a> TransitionInput<'a> {
     /// The record of a target that goes to all nodes without a policy, once they have it: it is the
     /// base then. Its rollout was promoted in full, or was superseded before (G37).
     fn complete_without_policy(&self, target: &Revision, record: &RolloutRecord) -> Option<Change> {
-        if self.daemon_set.is_paused() || !self.is_rolled_out {
+        if self.daemon_set.is_paused() {
             return None;
         }
-        if record.phase == RolloutPhase::Superseded {
+        if record.is_promoted_in_full() {
+            return self.is_done_where_up().then(|| self.completed(target, record));
+        }
+        if record.phase == RolloutPhase::Superseded && self.is_rolled_out {
             let complete = self.at(record, Position::AllNodes, RolloutPhase::Complete);
             let record = RolloutRecord { reason: Some(RecordReason::Adopted), ..complete };
             return Some((record, Some(Transition::Adopted { revision: target.pod_hash() })));
         }
-        record.is_promoted_in_full().then(|| self.completed(target, record))
+        None
+    }
+
+    /// True if the target is available on each node that should run it and whose kubelet answers,
+    /// and on at least one, unless none should (G40).
+    fn is_done_where_up(&self) -> bool {
+        let is_done = |slot: &Slot| {
+            matches!(
+                slot.assessment.scheduling,
+                Scheduling::Scheduled { health: Health::Available, is_updated: true }
+            )
+        };
+        let is_passed = |slot: &Slot| {
+            slot.assessment.scheduling == Scheduling::Unneeded
+                || slot.flags.contains(SlotFlags::UNREACHABLE)
+                || is_done(slot)
+        };
+        self.is_rolled_out || self.slots.iter().all(is_passed) && self.slots.iter().any(is_done)
     }
 
     /// True if this record of the target is that of an earlier rollout: another one begins once it

@@ -257,6 +257,7 @@ transcripts! {
     guarded_policy_blip: "guarded-policy-blip",
     guarded_replaced_policy_invalid: "guarded-replaced-policy-invalid",
     guarded_replaced_unseen: "guarded-replaced-unseen",
+    guarded_promoted_unguarded_down: "guarded-promoted-unguarded-down",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
