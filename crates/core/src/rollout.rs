@@ -59,7 +59,7 @@ mod wave;
 
 pub(crate) use beside::revision_beside;
 pub(crate) use condition::Stated;
-pub(crate) use gate::Verdict;
+pub(crate) use gate::{Verdict, base_without_policy};
 pub(crate) use in_place::{InPlace, OldPod};
 pub(crate) use input::RolloutInput;
 pub(crate) use pace::Pace;

@@ -402,6 +402,15 @@ impl GuardedGate {
     }
 }
 
+/// The revision to which a rollout goes back that was promoted in full and needs no policy (G43).
+pub(crate) fn base_without_policy(revisions: &RevisionSet<'_>) -> Option<RevisionHash> {
+    let record = revisions.current?.record.stored()?;
+    match last_complete(revisions).filter(|_| record.is_promoted_in_full())? {
+        Complete::Current => None,
+        Complete::Old(hash) => Some(hash),
+    }
+}
+
 /// The revision whose rollout was completed last.
 enum Complete {
     Current,

@@ -258,6 +258,7 @@ transcripts! {
     guarded_replaced_policy_invalid: "guarded-replaced-policy-invalid",
     guarded_replaced_unseen: "guarded-replaced-unseen",
     guarded_promoted_unguarded_down: "guarded-promoted-unguarded-down",
+    guarded_promoted_history: "guarded-promoted-history",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

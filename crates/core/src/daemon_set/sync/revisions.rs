@@ -4,6 +4,7 @@
 use crate::api::RevisionHash;
 use crate::plan::Write;
 use crate::revisions::{CollisionAction, RevisionSet};
+use crate::rollout::base_without_policy;
 
 use super::SyncInput;
 use super::draft::Draft;
@@ -49,11 +50,10 @@ pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut
     }
     let set = input.history.classify(input.daemon_set);
     let excess = set.old.len().saturating_sub(limit);
+    let base = input.rollout.gate.base().cloned().or_else(|| base_without_policy(&set));
     let is_live = |hash: RevisionHash| {
         // A pod that is being changed in place still has its former label.
-        input.labels.is_live(&hash)
-            || input.rollout.gate.base() == Some(&hash)
-            || input.changes.is_from(&hash)
+        input.labels.is_live(&hash) || base.as_ref() == Some(&hash) || input.changes.is_from(&hash)
     };
     let unused = set.old.iter().filter(|old| !is_live(old.pod_hash()));
     for revision in unused.take(excess).filter(|revision| !revision.terminating) {
