@@ -259,6 +259,7 @@ transcripts! {
     guarded_replaced_unseen: "guarded-replaced-unseen",
     guarded_promoted_unguarded_down: "guarded-promoted-unguarded-down",
     guarded_promoted_history: "guarded-promoted-history",
+    guarded_in_place_broken_before: "guarded-in-place-broken-before",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

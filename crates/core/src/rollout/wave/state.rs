@@ -555,6 +555,9 @@ impl NodeHistory {
             // Without a fix that gets in, a node that is not ready is down as any other.
             (_, None) if observed.is_unchangeable => match observed.node.not_ready_since() {
                 Some(_) => NodeState::SetAside(SetAside::Down),
+                None if known != NodeState::Failed && self.is_broken(observed, judgement) => {
+                    NodeState::SetAside(SetAside::BrokenBefore)
+                }
                 None => NodeState::Failed,
             },
             (Some(_), None) if observed.keeps_given_up() => NodeState::SetAside(SetAside::Tainted),
@@ -590,6 +593,15 @@ impl NodeHistory {
                 }
             }
         }
+    }
+
+    /// True if the node has no pod that is ready, and has had no available one for long, or since
+    /// before the attempt (G34). A change in place takes only the latter.
+    fn is_broken(&self, observed: &Observed<'_>, judgement: &Judgement) -> bool {
+        let is_broken =
+            |since| judgement.is_before_attempt(since) || judgement.is_over(since, judgement.limit);
+        let is_ready = |pod: &PodView| pod.readiness.is_ready() && !pod.is_terminating();
+        !observed.pods.iter().any(is_ready) && self.without_pod_since.is_some_and(is_broken)
     }
 
     /// Since when the pod of a node on which the rollout has yet to begin is not available.
