@@ -1,6 +1,7 @@
 //! The state of a node in a guarded rollout: what its pods, the node itself and what was seen of
 //! both before say (G31, G33, G34).
 
+mod beginning;
 mod holding;
 mod judgement;
 mod observed;
@@ -11,12 +12,13 @@ use std::time::Duration;
 
 use bitflags::bitflags;
 
-use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp, UpdateMethod};
+use crate::api::{Node, PodTrouble, Timestamp};
 use crate::config::Clocks;
 use crate::node::{Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, Wave};
 
 use super::super::images::PullProgress;
 use super::super::input::RolloutInput;
+use beginning::{Absence, WhenBegun};
 pub(super) use holding::Holding;
 use judgement::Blame;
 pub(crate) use judgement::{Judgement, failing_pull_limit};
@@ -69,22 +71,7 @@ bitflags! {
     }
 }
 
-/// How a node was when the rollout began on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WhenBegun {
-    /// It had an available pod of another revision.
-    Well,
-    /// Its pod had been unavailable for too long.
-    Broken,
-    /// It was not ready, and its kubelet answered: its old pod may have been why.
-    Unready,
-    /// It had a pod of another revision, and the rollout was complete (G40).
-    Late,
-    /// It had no pod of another revision.
-    Joined,
-}
-
-/// What this controller has seen of the availability of a node's pods.
+/// Availability of a node's pods, as far as this controller has seen it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sight {
     /// None was available since the node came.
@@ -115,14 +102,6 @@ pub(crate) enum Shown {
     Loss,
     /// It was ready, and is not any more or is gone, before anything looked at the node.
     Outage,
-}
-
-/// A node that is down or leaving.
-#[derive(Clone, Copy, Debug)]
-struct Absence {
-    since: Timestamp,
-    /// True if the rollout had begun on the node before.
-    has_begun: bool,
 }
 
 impl NodeHistory {
@@ -350,25 +329,6 @@ impl NodeHistory {
         is_starting && !observed.has(Holds::ASSUMED)
     }
 
-    /// When a node that is not ready counts as one whose old pod is broken, which may be why: its
-    /// kubelet answers, and it has had no available pod for long (G33). `None` if it does not.
-    fn repairable_at(
-        &self,
-        observed: &Observed<'_>,
-        judgement: &Judgement,
-        input: &RolloutInput<'_>,
-    ) -> Option<Timestamp> {
-        let NodeReadiness::NotReady { since } = observed.node.readiness else { return None };
-        let is_repairable = judgement.direction == Direction::Forward
-            && matches!(self.begun, None | Some(WhenBegun::Broken | WhenBegun::Unready))
-            && !observed.has(Holds::AVAILABLE);
-        let since = match input.clocks {
-            Clocks::Observed => self.without_pod_since,
-            Clocks::Stated => Some(input.now.to_steady(since)),
-        };
-        since.filter(|_| is_repairable).map(|since| since + LONG_START)
-    }
-
     /// When the state of the node, or whether it is named, changes unless something else does.
     fn changes_at(&self, judgement: &Judgement) -> Option<Timestamp> {
         let since = match (self.begun, self.absence) {
@@ -384,129 +344,6 @@ impl NodeHistory {
         let is_long = is_long.map(|since| since.map(|since| since + LONG_START));
         let times = is_long.into_iter().chain([since.map(|since| since + judgement.limit)]);
         times.flatten().filter(|at| *at > judgement.now).min()
-    }
-
-    /// Records whether the node is absent, and whether the rollout had begun on it before. That is
-    /// known by what was seen; of a node that was down when this controller looked for the first
-    /// time, by the times of the node and its pods. A deletion may be shown with the absence that
-    /// it came before, or after it: of an absent node the rollout deletes no pod.
-    fn apply_absence(
-        &mut self,
-        observed: &Observed<'_>,
-        is_pod_lost: bool,
-        input: &RolloutInput<'_>,
-    ) {
-        let now = input.now.steady;
-        match (observed.absent, self.absence) {
-            (Some(_), Some(absence)) => {
-                let has_begun = absence.has_begun || is_pod_lost;
-                self.absence = Some(Absence { has_begun, ..absence });
-            }
-            (None, None) => {}
-            (Some(_), None) => {
-                let is_target = |pod: &&PodView| pod.is_updated(input.labels);
-                let targets = observed.pods.iter().filter(is_target);
-                let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
-                let by_times = observed.node.not_ready_since().is_some_and(was_there);
-                // Of one that was not ready before, the kubelet has only stopped answering.
-                let was_well = self.begun.is_some_and(|begun| begun != WhenBegun::Unready);
-                let has_begun = was_well || is_pod_lost || self.past.is_unknown() && by_times;
-                let since = match input.clocks {
-                    Clocks::Observed => now,
-                    Clocks::Stated => observed.node.not_ready_since().unwrap_or(now).min(now),
-                };
-                self.absence = Some(Absence { since, has_begun });
-            }
-            (None, Some(absence)) => {
-                self.absence = None;
-                let resumed = |since: Timestamp| since + now.since(absence.since.max(since));
-                self.starting_since = self.starting_since.map(resumed);
-            }
-        }
-    }
-
-    /// Records how the node is when the rollout begins on it. Returns its state so far: one whose
-    /// pod could not be changed in place had failed only while that stayed (G56).
-    fn apply_beginning(
-        &mut self,
-        known: NodeState,
-        observed: &Observed<'_>,
-        judgement: &Judgement,
-        input: &RolloutInput<'_>,
-    ) -> NodeState {
-        let had_begun = self.has_begun();
-        if !had_begun && self.absence.is_none_or(|absence| absence.has_begun) {
-            self.begun = self.when_begun(observed, judgement, input);
-        }
-        let begins = known == NodeState::Failed && !had_begun && self.has_begun();
-        if begins && input.update_method() == UpdateMethod::InPlaceOnly { UPDATING } else { known }
-    }
-
-    fn when_begun(
-        &self,
-        observed: &Observed<'_>,
-        judgement: &Judgement,
-        input: &RolloutInput<'_>,
-    ) -> Option<WhenBegun> {
-        let has_begun = match judgement.direction {
-            Direction::Forward => judgement.is_target_known,
-            // Another controller has taken the pod of the target away, or this one had no time to
-            // see it, or has just seen its end.
-            Direction::Back => {
-                let is_new = |since| !observed.keeps_pod_from_before(since);
-                observed.has(Holds::TARGET)
-                    || self.loss.contains(Loss::SEEN)
-                    || self.past.is_unknown() && judgement.phase_since.is_some_and(is_new)
-            }
-        };
-        // Of a node that this controller found without a pod, an earlier one may have taken it.
-        let was_broken = self.without_pod_since.is_some_and(|since| {
-            let is_before = match self.past.is_unknown() {
-                true => judgement.began.is_some_and(|began| since < began),
-                false => judgement.is_before_attempt(since),
-            };
-            is_before || judgement.is_over(since, judgement.limit)
-        });
-        let has_joined = |since: Timestamp| observed.node.created > since;
-        let is_replaced =
-            judgement.phase_since.is_some_and(|at| !observed.keeps_pod_from_before(at));
-        let is_unready = observed.node.not_ready_since().is_some();
-        // A pod of the target in a closed wave counts toward it. On a new node only the built-in
-        // controller creates one there (G17).
-        let is_leaked =
-            observed.wave == Wave::Closed && (input.is_beside() || self.past.had_other());
-        has_begun.then(|| match self.past {
-            Past::Nothing | Past::Target | Past::Other | Past::Several if is_leaked => {
-                WhenBegun::Well
-            }
-            Past::Nothing | Past::Target => WhenBegun::Joined,
-            Past::Unknown { .. }
-                if judgement.joined_after.is_some_and(has_joined)
-                    && !observed.has(Holds::FORMER)
-                    && !is_leaked =>
-            {
-                WhenBegun::Joined
-            }
-            // Nothing says that a machine on which no pod was ever available is well. One that was
-            // there before this controller was not ready before, by its time and that of its pod.
-            _ if is_unready && self.absence.is_none() => WhenBegun::Unready,
-            Past::Other | Past::Several if self.sight == Sight::Never => WhenBegun::Broken,
-            // An earlier controller has begun there since.
-            Past::Unknown { .. }
-                if judgement.is_complete() && is_replaced && !observed.has(Holds::AVAILABLE) =>
-            {
-                WhenBegun::Late
-            }
-            // Somebody has promoted it although the node, perhaps, had no available pod.
-            Past::Unknown { .. }
-                if judgement.promoted_since.is_some() && !observed.has(Holds::AVAILABLE) =>
-            {
-                WhenBegun::Broken
-            }
-            _ if was_broken => WhenBegun::Broken,
-            Past::Other | Past::Several if judgement.is_complete() => WhenBegun::Late,
-            Past::Other | Past::Several | Past::Unknown { .. } => WhenBegun::Well,
-        })
     }
 
     fn forward(
@@ -552,14 +389,7 @@ impl NodeHistory {
             (None, None) if observed.is_excluded(judgement) => {
                 NodeState::SetAside(SetAside::Excluded)
             }
-            // Without a fix that gets in, a node that is not ready is down as any other.
-            (_, None) if observed.is_unchangeable => match observed.node.not_ready_since() {
-                Some(_) => NodeState::SetAside(SetAside::Down),
-                None if known != NodeState::Failed && self.is_broken(observed, judgement) => {
-                    NodeState::SetAside(SetAside::BrokenBefore)
-                }
-                None => NodeState::Failed,
-            },
+            (_, None) if observed.is_unchangeable => self.unchangeable(known, observed, judgement),
             (Some(_), None) if observed.keeps_given_up() => NodeState::SetAside(SetAside::Tainted),
             // A pod that cannot be changed in place goes as any other: by the same agreement.
             (begun, None)
@@ -595,13 +425,26 @@ impl NodeHistory {
         }
     }
 
-    /// True if the node has no pod that is ready, and has had no available one for long, or since
-    /// before the attempt (G34). A change in place takes only the latter.
-    fn is_broken(&self, observed: &Observed<'_>, judgement: &Judgement) -> bool {
-        let is_broken =
-            |since| judgement.is_before_attempt(since) || judgement.is_over(since, judgement.limit);
+    /// The state of a node whose pod can only be changed in place, and cannot be (G56). Without a
+    /// fix that gets in, one that is not ready is down as any other. One that has no pod that is
+    /// ready, and has had no available one for long or since before the attempt, is not blamed.
+    fn unchangeable(
+        &self,
+        known: NodeState,
+        observed: &Observed<'_>,
+        judgement: &Judgement,
+    ) -> NodeState {
         let is_ready = |pod: &PodView| pod.readiness.is_ready() && !pod.is_terminating();
-        !observed.pods.iter().any(is_ready) && self.without_pod_since.is_some_and(is_broken)
+        let was_broken =
+            |since| judgement.is_before_attempt(since) || judgement.is_over(since, judgement.limit);
+        let was_broken =
+            self.without_pod_since.is_some_and(was_broken) && !observed.pods.iter().any(is_ready);
+        match known {
+            _ if observed.node.not_ready_since().is_some() => NodeState::SetAside(SetAside::Down),
+            NodeState::Failed => NodeState::Failed,
+            _ if was_broken => NodeState::SetAside(SetAside::BrokenBefore),
+            _ => NodeState::Failed,
+        }
     }
 
     /// Since when the pod of a node on which the rollout has yet to begin is not available.

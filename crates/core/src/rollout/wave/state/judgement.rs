@@ -30,16 +30,33 @@ pub(crate) struct Judgement {
     /// How long a node may be without an available pod, or absent, before it is set aside.
     pub(super) limit: Duration,
     pub(super) blame: Blame,
-    /// The phase of the target's record.
-    phase: Option<RolloutPhase>,
-    /// Since when the rollout that somebody has promoted in full goes on, if one has.
-    pub(super) promoted_since: Option<Timestamp>,
+    state: AttemptState,
     /// True if the rollout may remove pods by the target's placement (G42).
     pub(super) may_remove: bool,
     /// How nodes pull the images of the target before their old pods go.
     pub(crate) images: Option<PrepareImages>,
     /// How long a pull may fail until its node is overdue. By default for ever.
     pub(super) failing_pull_limit: Option<Duration>,
+}
+
+/// How far the rollout is, as far as its nodes are judged by it.
+#[derive(Clone, Copy, Debug, Default)]
+enum AttemptState {
+    /// It has not begun, goes by its steps, or has failed.
+    #[default]
+    Guarded,
+    PromotedInFull,
+    Complete,
+}
+
+impl AttemptState {
+    fn new(record: &RolloutRecord) -> Self {
+        match record.phase {
+            RolloutPhase::Complete => Self::Complete,
+            _ if record.is_promoted_in_full() => Self::PromotedInFull,
+            _ => Self::Guarded,
+        }
+    }
 }
 
 /// The faults for which nodes are blamed (G34). By default none.
@@ -84,10 +101,7 @@ impl Judgement {
             }),
             limit: input.limit(),
             blame: blame.unwrap_or_default(),
-            phase: record.map(|record| record.phase),
-            promoted_since: record
-                .filter(|record| record.is_promoted_in_full())
-                .map(|record| record.since),
+            state: record.map(AttemptState::new).unwrap_or_default(),
             may_remove,
             images: None,
             failing_pull_limit: failing_pull_limit(input.policy().map(|policy| &**policy)),
@@ -96,7 +110,12 @@ impl Judgement {
 
     /// True if the rollout is complete: nothing is blamed then.
     pub(super) const fn is_complete(&self) -> bool {
-        matches!(self.phase, Some(RolloutPhase::Complete))
+        matches!(self.state, AttemptState::Complete)
+    }
+
+    /// True if somebody has promoted the rollout in full, and it is not complete.
+    pub(super) const fn is_promoted_in_full(&self) -> bool {
+        matches!(self.state, AttemptState::PromotedInFull)
     }
 
     /// True if the images of the target must be there before an available old pod goes.
