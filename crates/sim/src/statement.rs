@@ -56,14 +56,20 @@ pub struct StatedNode {
     pub known_since: Timestamp,
     /// When the rollout was first done with it, or it was blamed or set aside.
     pub passed_at: Option<Timestamp>,
+    /// The versions that the watches had reached when the replica first looked at the rollout's
+    /// nodes; `None` of a node that came later, and of another target since.
+    pub first_looked: Option<Feeds>,
 }
 
 impl StatedNode {
+    /// `before` is its last statement; `first_looked` is `None` unless that of the DaemonSet was
+    /// about no rollout.
     fn new(
         state: NodeState,
         (now, known_since): (Timestamp, Timestamp),
         before: Option<&Self>,
         is_same_target: bool,
+        first_looked: Option<Feeds>,
     ) -> Self {
         let new = Self {
             state,
@@ -77,6 +83,7 @@ impl StatedNode {
                 NodeState::Done | NodeState::Failed | NodeState::SetAside(_)
             )
             .then_some(now),
+            first_looked,
         };
         let Some(before) = before else { return new };
         let is_at_stage = is_same_target && NodeStage::of(state) == NodeStage::of(before.state);
@@ -85,6 +92,7 @@ impl StatedNode {
             at_stage_since: if is_at_stage { before.at_stage_since } else { now },
             begun_at: before.begun_at.filter(|_| is_same_target).or(new.begun_at),
             passed_at: before.passed_at.filter(|_| is_same_target).or(new.passed_at),
+            first_looked: before.first_looked.filter(|_| is_same_target),
             ..new
         }
     }
@@ -172,9 +180,11 @@ impl Statement {
         let known_since = before.and_then(|before| before.known_since).or(Some(at));
         let known_since = known_since.filter(|_| follows);
         let times = (at, known_since.unwrap_or(at));
+        let is_first = before.is_none_or(|before| before.target.is_none());
+        let first_looked = is_first.then_some(feeds);
         let stated = state.node_states(nodes).map(|(name, state)| {
             let before = before.and_then(|before| before.nodes.get(name.as_str()));
-            (name.to_string(), StatedNode::new(state, times, before, is_same_target))
+            (name.to_string(), StatedNode::new(state, times, before, is_same_target, first_looked))
         });
         let open_nodes = state.open_nodes(nodes).map(ToString::to_string).collect();
         Self {

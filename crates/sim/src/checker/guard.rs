@@ -273,13 +273,6 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// True if the record says that the wave was updated when these pods were there (G39).
-    pub(super) fn were_updated<'p>(&self, mut pods: impl Iterator<Item = &'p OurPod<'p>>) -> bool {
-        let Stage::Moving(record) = &self.stage else { return false };
-        let is_older = |our: &OurPod| our.pod.created().is_some_and(|at| at <= record.since);
-        record.phase == Phase::Baking && pods.all(is_older)
-    }
-
     /// True if the history keeps a revision: a pod is of it, or it is the base (C44, G16).
     pub(super) fn is_needed(&self, revision: &Revision) -> bool {
         let is_used = self.is_used(revision.metadata.pod_hash());
