@@ -198,7 +198,7 @@ impl Claim<'_, '_> {
     }
 
     /// True if the last pod of the target here has ended since nodes go back and while the node was
-    /// up, as the replica has seen, and no pod of the base has been ready since.
+    /// up, as the replica has seen, and no pod of the base was ready then or has been since.
     fn was_taken_back(&self) -> bool {
         let Some(back) = self.situation.back_since(self.history) else { return false };
         let known = Timestamp(self.stated.known_since.0 + UNORDERED_MS);
@@ -211,13 +211,22 @@ impl Claim<'_, '_> {
         };
         let is_target = |pod: &Pod| self.situation.is_updated(pod);
         let last = states().filter(|(_, pod)| is_target(pod)).map(|(at, _)| at).max();
+        let was_ready = |last| {
+            let here = self.history.pods.seen(last);
+            let mut stays =
+                here.values().filter(|pod| self.is_here(pod) && !pod.metadata.is_terminating);
+            stays.any(|pod| !is_target(pod) && pod.is_ready)
+        };
         let was_up = |last| {
             let before = Timestamp(self.history.time_of(last).0 - UNORDERED_MS);
             self.was_since(before, |node| !self.policy.is_absent(node))
         };
         self.on_node.eligibility == Eligibility::ShouldRun
             && last.is_some_and(|last| {
-                last > since && was_up(last) && !states().any(|(at, pod)| at > last && pod.is_ready)
+                last > since
+                    && was_up(last)
+                    && !was_ready(last)
+                    && !states().any(|(at, pod)| at > last && pod.is_ready)
             })
     }
 
