@@ -273,6 +273,16 @@ impl<'a> Situation<'a> {
         }
     }
 
+    /// True if this record of the target is that of an earlier rollout: it was superseded, or
+    /// another one was complete later (G38).
+    pub(super) fn begins_anew(&self, record: &Record) -> bool {
+        let is_later =
+            |other: &Record| other.phase == Phase::Complete && other.since > record.since;
+        record.phase == Phase::Superseded
+            || record.phase == Phase::Complete
+                && self.revisions.old.iter().any(|old| old.is_recorded(is_later))
+    }
+
     /// True if the history keeps a revision: a pod is of it, or it is the base (C44, G16).
     pub(super) fn is_needed(&self, revision: &Revision) -> bool {
         let is_used = self.is_used(revision.metadata.pod_hash());

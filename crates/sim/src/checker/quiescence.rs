@@ -198,6 +198,9 @@ fn guard(situation: &Situation) -> Problem {
     if is_responsible && lacks_base(situation) {
         return Some((Property::Record, "no revision is recorded as the base".to_owned()));
     }
+    if let Some(missing) = missing_record(situation) {
+        return Some((Property::Record, missing.to_owned()));
+    }
     if situation.is_base_unknown() {
         return None;
     }
@@ -340,6 +343,40 @@ fn lacks_base(situation: &Situation) -> bool {
     situation.ds.is_to_be_guarded()
         && !all.clone().any(Revision::is_complete)
         && all.any(|it| !it.has_record() && situation.pods_of(it, target) > 0)
+}
+
+/// The record that the target lacks: one that waits for a valid policy (G38), or that it is in use
+/// without any (G37, G43).
+fn missing_record(situation: &Situation) -> Option<&'static str> {
+    let target = situation.revisions.current.last()?;
+    let has_target = |on_node: &NodeView| {
+        let oldest = on_node.occupants().next().filter(|our| !our.is_going);
+        oldest.is_some_and(|our| {
+            situation.is_updated(our.pod) && situation.is_surely_available(our.pod)
+        })
+    };
+    let is_done = |on_node: &NodeView| match on_node.eligibility {
+        Eligibility::ShouldRun => has_target(on_node),
+        Eligibility::NoNode => true,
+        Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),
+    };
+    let nodes = || situation.nodes.values();
+    let is_in_use = || nodes().any(has_target) && nodes().all(is_done);
+    match (situation.stage, &target.record) {
+        _ if target.has_unreadable_record => None,
+        (Stage::Halted { .. }, record)
+            if record.as_ref().is_none_or(|record| situation.begins_anew(record)) =>
+        {
+            Some("no record waits for a valid policy")
+        }
+        (Stage::Unguarded, Some(record))
+            if (record.phase == Phase::Superseded || record.is_promoted_in_full())
+                && is_in_use() =>
+        {
+            Some("the target that all nodes have is not recorded as complete")
+        }
+        _ => None,
+    }
 }
 
 /// True if the wave of a record needs no approval, or has it.

@@ -59,6 +59,10 @@ pub(super) fn check(
     let judge = Judge { situation, view, history };
     let problem = match () {
         () if view.writes.len() != 1 => Some("is not the only write of its plan".to_owned()),
+        // The built-in controller rolls out by itself, and knows no records (G18).
+        () if matches!(situation.stage, Stage::NotGuarded) || view.role == Role::BuiltIn => {
+            Some("is that of no guarded rollout".to_owned())
+        }
         () if !write.body["metadata"]["resourceVersion"].is_string() => {
             Some("is written without a resourceVersion".to_owned())
         }
@@ -153,12 +157,12 @@ impl Judge<'_> {
         if let Some(why) = removal::unawaited(self.situation, self.history, old, new) {
             return Some(why);
         }
+        if let Some(why) = self.unadopted(target) {
+            return Some(why.to_owned());
+        }
         match (&self.situation.stage, old, policy) {
-            (Stage::NotGuarded, ..) => Some("is that of no guarded rollout".to_owned()),
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
-            (Stage::Halted { .. }, Some(old), _)
-                if new.phase == Phase::Pending && self.begins_anew(old) =>
-            {
+            (Stage::Halted { .. }, Some(old), _) if self.situation.begins_anew(old) => {
                 let order = old.order.clone().or_else(|| self.foreign_order());
                 self.differs(new, &pending(new, order))
             }
@@ -170,7 +174,7 @@ impl Judge<'_> {
             {
                 self.completion_without_policy(old, new)
             }
-            (Stage::Unguarded | Stage::Paused, ..) => {
+            (Stage::Unguarded | Stage::NotGuarded | Stage::Paused, ..) => {
                 Some("is that of no guarded rollout".to_owned())
             }
             (Stage::Halted { .. }, None, _) if target.has_unreadable_record => {
@@ -372,15 +376,6 @@ impl Judge<'_> {
             }
         };
         self.differs(new, &expected)
-    }
-
-    /// True if this record of the target is that of an earlier rollout: it was superseded, or
-    /// another one was complete later (G38).
-    fn begins_anew(&self, record: &Record) -> bool {
-        let is_later =
-            |other: &Record| other.phase == Phase::Complete && other.since.0 > record.since.0;
-        let mut others = self.situation.revisions.old.iter().filter_map(|it| it.record.as_ref());
-        record.phase == Phase::Superseded || record.phase == Phase::Complete && others.any(is_later)
     }
 
     /// Why the wave at a position has surely not passed (G39).

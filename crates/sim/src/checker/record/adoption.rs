@@ -43,7 +43,7 @@ impl Judge<'_> {
 
     /// Why a revision that was complete before must not be recorded once more as the one in use:
     /// somebody has gone back to it without a guard. Then more pods have it, if it is the target,
-    /// than any one that was complete later; if not, most have it, and none a later one (G36).
+    /// than the one that was complete last; if not, most have it, and none the last one (G36).
     pub(super) fn adoption_again(
         &self,
         chosen: &Revision,
@@ -55,18 +55,14 @@ impl Judge<'_> {
         let is_target = chosen.metadata.uid == target.metadata.uid;
         let pods = |revision: &Revision| situation.pods_of(revision, target);
         let most = situation.revisions.old_and_target().map(pods).max().unwrap_or_default();
-        let (least, too_many) = if is_target { (1, pods(target)) } else { (most, 1) };
-        let completed = |other: &&&Revision| {
-            let record = other.record.as_ref();
-            record.is_some_and(|it| it.phase == Phase::Complete && it.since.0 > old.since.0)
-        };
-        let mut later = situation.revisions.old.iter().filter(completed).peekable();
+        let (least, too_many) = if is_target { (1, pods(target)) } else { (most.max(1), 1) };
+        let last = self.completed_after(old).last();
         let why = match () {
             () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
             () if !is_target && target.has_record() => "is of a rollout that is known",
-            () if later.peek().is_none() => "is that of the base already",
+            () if last.is_none() => "is that of the base already",
             () if pods(chosen) < least => "is that of a revision that fewer pods have",
-            () if later.any(|other| pods(other) >= too_many) => {
+            () if last.is_some_and(|last| pods(last) >= too_many) => {
                 "is not the one that most pods have"
             }
             () => {
@@ -75,6 +71,45 @@ impl Judge<'_> {
             }
         };
         Some(why.to_owned())
+    }
+
+    /// The older revisions that were complete after this record was, by when they were.
+    fn completed_after(&self, record: &Record) -> impl DoubleEndedIterator<Item = &Revision> {
+        let since = |revision: &Revision| {
+            let complete = revision.record.as_ref().filter(|it| it.phase == Phase::Complete);
+            complete.map(|it| it.since).filter(|since| *since > record.since)
+        };
+        let old = self.situation.revisions.old.iter();
+        let mut later: Vec<_> = old.filter_map(|old| Some((since(old)?, *old))).collect();
+        later.sort_by_key(|(since, _)| *since);
+        later.into_iter().map(|(_, revision)| revision)
+    }
+
+    /// Why nothing else may be recorded of the target: the record of the revision in use comes
+    /// first (G36, G37).
+    pub(super) fn unadopted(&self, target: &Revision) -> Option<&'static str> {
+        let situation = self.situation;
+        let pods = |revision: &Revision| situation.pods_of(revision, target);
+        let all = || situation.revisions.old_and_target();
+        let is_left = |revision: &Revision, too_many: usize| {
+            let record = revision.record.as_ref().filter(|it| it.phase == Phase::Complete);
+            let later = record.map(|record| self.completed_after(record));
+            later.is_some_and(|mut later| {
+                let first = later.next();
+                first.is_some_and(|first| later.chain([first]).all(|it| pods(it) < too_many))
+            })
+        };
+        let most = all().map(pods).max().unwrap_or_default();
+        let mut used = all().filter(|it| most > 0 && pods(it) == most);
+        let most_used = used.next().filter(|_| used.next().is_none());
+        let is_established = all().any(Revision::is_complete);
+        let is_in_use = |revision: &Revision| match target.has_record() {
+            false => !revision.has_record() || is_left(revision, 1),
+            true => !revision.has_record() && !is_established,
+        };
+        let is_due = is_left(target, pods(target)) || most_used.is_some_and(is_in_use);
+        (situation.ds.is_to_be_guarded() && is_due)
+            .then_some("changes before the revision in use is recorded")
     }
 
     /// A rollout that goes to all nodes without a policy is complete when they have the target.
