@@ -213,7 +213,16 @@ impl fmt::Display for Transition {
                 write!(f, "the rollout fails: it makes no progress, and {nodes} nodes are left")
             }
             Self::CheckFailed { why } => write!(f, "the rollout fails: {why}"),
-            Self::Completed { revision } => write!(f, "all nodes have revision {revision}"),
+            Self::Completed { revision, lacking: 0 } => {
+                write!(f, "all nodes have revision {revision}")
+            }
+            Self::Completed { revision, lacking } => {
+                let nodes = if *lacking == 1 { "node" } else { "nodes" };
+                write!(
+                    f,
+                    "revision {revision} is rolled out, except on {lacking} {nodes}: failed, or set aside"
+                )
+            }
             Self::Superseded { revision, by } => {
                 let why = match by {
                     Supersession::Template => "there is a new template",

@@ -135,10 +135,12 @@ pub enum Transition {
         /// Which check, what it asked, and what was answered.
         why: Arc<str>,
     },
-    /// All nodes have the revision.
+    /// The rollout of the revision is complete.
     Completed {
         /// The revision.
         revision: RevisionHash,
+        /// The number of nodes that do not have it: they failed, or are set aside.
+        lacking: usize,
     },
     /// Another target came before the rollout of this revision was complete.
     Superseded {

@@ -222,7 +222,7 @@ impl<'a> TransitionInput<'a> {
             return None;
         }
         if record.is_promoted_in_full() {
-            return self.is_done_where_up().then(|| self.completed(target, record));
+            return Some(self.completed(target, record, self.lacking_where_done()?));
         }
         if record.phase == RolloutPhase::Superseded && self.is_rolled_out {
             let complete = self.at(record, Position::AllNodes, RolloutPhase::Complete);
@@ -232,21 +232,25 @@ impl<'a> TransitionInput<'a> {
         None
     }
 
-    /// True if the target is available on each node that should run it and whose kubelet answers,
-    /// and on at least one, unless none should (G40).
-    fn is_done_where_up(&self) -> bool {
-        let is_done = |slot: &Slot| {
+    /// The number of nodes that lack an available pod of the target, if their kubelets do not
+    /// answer and at least one node has it, or no node should (G40). `None` if another one lacks
+    /// it.
+    fn lacking_where_done(&self) -> Option<usize> {
+        if self.is_rolled_out {
+            return Some(0);
+        }
+        let has_target = |slot: &Slot| {
             matches!(
                 slot.assessment.scheduling,
                 Scheduling::Scheduled { health: Health::Available, is_updated: true }
             )
         };
-        let is_passed = |slot: &Slot| {
-            slot.assessment.scheduling == Scheduling::Unneeded
-                || slot.flags.contains(SlotFlags::UNREACHABLE)
-                || is_done(slot)
-        };
-        self.is_rolled_out || self.slots.iter().all(is_passed) && self.slots.iter().any(is_done)
+        let lacking =
+            |slot: &&Slot| slot.assessment.scheduling != Scheduling::Unneeded && !has_target(slot);
+        let all = || self.slots.iter().filter(lacking);
+        let is_down = |slot: &Slot| slot.flags.contains(SlotFlags::UNREACHABLE);
+        let is_done = all().all(is_down) && self.slots.iter().any(has_target);
+        is_done.then(|| all().count())
     }
 
     /// True if this record of the target is that of an earlier rollout: another one begins once it
@@ -264,10 +268,10 @@ impl<'a> TransitionInput<'a> {
         }
     }
 
-    fn completed(&self, target: &Revision, record: &RolloutRecord) -> Change {
+    fn completed(&self, target: &Revision, record: &RolloutRecord, lacking: usize) -> Change {
         let revision = target.pod_hash();
         let record = self.with_phase(record, RolloutPhase::Complete);
-        (record, Some(Transition::Completed { revision }))
+        (record, Some(Transition::Completed { revision, lacking }))
     }
 
     /// True if nothing but nodes and time can change the record of a rollout that moves.
@@ -424,7 +428,7 @@ impl<'a> TransitionInput<'a> {
         };
         let revision = target.pod_hash();
         let why = match phase {
-            RolloutPhase::Complete => Transition::Completed { revision },
+            RolloutPhase::Complete => Transition::Completed { revision, lacking: 0 },
             _ => Transition::Begun { revision, wave: waves.steps.name(&position) },
         };
         (self.at(&self.new_record(target), position, phase), Some(why))
@@ -480,7 +484,7 @@ impl<'a> TransitionInput<'a> {
             Some((self.at(record, next, RolloutPhase::Updating), Some(why)))
         };
         let advance = || match position {
-            Position::AllNodes => Some(self.completed(target, record)),
+            Position::AllNodes => Some(self.completed(target, record, waves.lacking())),
             Position::Wave(_) => advance(),
         };
         // A rollout promoted in full skips the policy's steps.

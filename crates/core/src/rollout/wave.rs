@@ -372,6 +372,12 @@ impl Waves {
         states
     }
 
+    /// The number of nodes that are not done: they have failed, or are set aside.
+    pub(crate) fn lacking(&self) -> usize {
+        let states = self.states();
+        states.total() - states.done
+    }
+
     /// Changes a node, and the counts of its groups.
     fn change(&mut self, id: NodeId, change: impl FnOnce(&mut NodeWaves)) {
         let node = self.node_mut(id);
