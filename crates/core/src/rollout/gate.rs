@@ -44,14 +44,31 @@ pub(crate) struct GuardedGate {
     movement: Movement,
 }
 
-/// Which pods are replaced.
+/// Which pods are replaced. None is while the rollout is paused or without a valid policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Movement {
-    pub direction: Direction,
-    /// True if any pod is replaced: the rollout is neither paused nor without a valid policy.
-    pub replaces: bool,
-    /// True if the target governs all nodes, although there are no waves.
-    pub is_everywhere: bool,
+pub(crate) enum Movement {
+    /// Open nodes get the target, if any pod is replaced.
+    Forward { replaces: bool },
+    /// Nodes with the target get the base, if any pod is replaced.
+    Back { replaces: bool },
+    /// None is replaced, and the target governs all nodes, although there are no waves.
+    Everywhere,
+}
+
+impl Movement {
+    const fn direction(self) -> Direction {
+        match self {
+            Self::Forward { .. } | Self::Everywhere => Direction::Forward,
+            Self::Back { .. } => Direction::Back,
+        }
+    }
+
+    const fn replaces(self) -> bool {
+        match self {
+            Self::Forward { replaces } | Self::Back { replaces } => replaces,
+            Self::Everywhere => false,
+        }
+    }
 }
 
 /// The revision that governs a node.
@@ -199,7 +216,7 @@ impl Gate {
     pub(crate) const fn direction(&self) -> Direction {
         match self {
             Self::Open => Direction::Forward,
-            Self::Guarded(guarded) => guarded.movement.direction,
+            Self::Guarded(guarded) => guarded.movement.direction(),
         }
     }
 
@@ -207,7 +224,7 @@ impl Gate {
     pub(crate) const fn replaces(&self) -> bool {
         match self {
             Self::Open => true,
-            Self::Guarded(guarded) => guarded.movement.replaces,
+            Self::Guarded(guarded) => guarded.movement.replaces(),
         }
     }
 
@@ -240,7 +257,7 @@ impl Gate {
         let eligibility = by(target);
         let loses_pod = match self {
             Self::Guarded(guarded)
-                if guarded.movement.direction == Direction::Forward
+                if self.direction() == Direction::Forward
                     && !eligibility.should_continue_running() =>
             {
                 let allows = |(_, own): (_, &Template)| {
@@ -289,7 +306,7 @@ impl Gate {
             from.placement != to.placement && !by(to).should_continue_running()
         };
         let own = |pod: &PodView| guarded.stored_revision(pod, labels).map(|(_, own)| own);
-        let is_forward = guarded.movement.direction == Direction::Forward;
+        let is_forward = self.direction() == Direction::Forward;
         let mut counted = pods.iter().filter(|pod| pod.counts());
         match (governing.wanted, found.should_continue_running()) {
             (Wanted::Kept, true) => {
@@ -352,8 +369,10 @@ impl GuardedGate {
         };
         let has_failed =
             || self.is_target_known && present().any(|pod| pod.is_of_target_revision(labels));
-        match self.movement.direction {
-            Direction::Forward if wave.is_open() || self.movement.is_everywhere || has_target() => {
+        match self.movement.direction() {
+            Direction::Forward
+                if wave.is_open() || self.movement == Movement::Everywhere || has_target() =>
+            {
                 GoverningRevision::TARGET
             }
             Direction::Back if wave.is_held() && has_failed() => {

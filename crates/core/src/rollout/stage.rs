@@ -10,8 +10,6 @@ use crate::api::{
 use crate::config::{Duties, PodDuty, RollBackDuty};
 use crate::revisions::RevisionSet;
 
-use crate::node::Direction;
-
 use super::gate::Movement;
 use super::input::RolloutInput;
 
@@ -190,22 +188,18 @@ impl<'a> Stage<'a> {
         daemon_set: &DaemonSet,
         awaits_window: bool,
     ) -> Option<Movement> {
-        let movement =
-            |direction, replaces| Some(Movement { direction, replaces, is_everywhere: false });
-        let forward = |replaces| movement(Direction::Forward, replaces);
+        let forward = |replaces| Some(Movement::Forward { replaces });
         let back = |replaces| match duties.roll_back {
-            RollBackDuty::ReplacePods => movement(Direction::Back, replaces),
+            RollBackDuty::ReplacePods => Some(Movement::Back { replaces }),
             RollBackDuty::RestoreTemplate | RollBackDuty::Nothing => forward(false),
         };
         match self {
             Self::Unguarded => None,
-            Self::Paused { is_promoted } => {
-                let (direction, is_everywhere) = (Direction::Forward, *is_promoted);
-                Some(Movement { direction, replaces: false, is_everywhere })
-            }
-            Self::NotGuarded | Self::Pending | Self::Halted { has_failed: false, .. } => {
-                forward(false)
-            }
+            Self::Paused { is_promoted: true } => Some(Movement::Everywhere),
+            Self::Paused { is_promoted: false }
+            | Self::NotGuarded
+            | Self::Pending
+            | Self::Halted { has_failed: false, .. } => forward(false),
             Self::Halted { has_failed: true, .. } => back(false),
             Self::Moving(_) => forward(!daemon_set.is_paused() && !awaits_window),
             Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
