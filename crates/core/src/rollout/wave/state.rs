@@ -357,7 +357,8 @@ impl NodeHistory {
         let restarts_too_often = max_restarts.is_some_and(|max| self.restarts.since() > max);
         let awaited_images = observed.awaited_images(judgement, self.without_pod_since);
         // On a node that lost its old pod, and may run no other one, nothing was tried.
-        let is_barred = observed.has(Holds::BARRED) && self.available.is_none();
+        let is_barred =
+            observed.has(Holds::BARRED) && observed.wave.is_open() && self.available.is_none();
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
