@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::api::{RolloutRecord, Timestamp};
+use crate::api::{RolloutPhase, RolloutRecord, Timestamp};
 use crate::memo::Memo;
 use crate::revisions::RevisionSet;
 
@@ -96,8 +96,18 @@ impl Progress {
         if waves.take(News::PROGRESS) {
             self.restart();
         }
+        // While a wave bakes its nodes fail, or begin the bake time anew: nothing is late (G15).
+        let may_bake = matches!(self.deadline, Some(Deadline::Stated(_)));
         let is_updating = |record: &&RolloutRecord| {
-            record.phase.is_under_way()
+            let is_measured = match record.phase {
+                RolloutPhase::Updating => true,
+                RolloutPhase::Baking => may_bake,
+                RolloutPhase::Pending
+                | RolloutPhase::Complete
+                | RolloutPhase::Failed
+                | RolloutPhase::Superseded => false,
+            };
+            is_measured
                 && waves.group(&record.position).open.left() > 0
                 && !waves.is_complete(&record.position)
         };
