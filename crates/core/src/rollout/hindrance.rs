@@ -53,21 +53,20 @@ pub(crate) fn hindrance(
     revisions: &RevisionSet<'_>,
     is_beside: bool,
 ) -> Option<Hindrance> {
-    let next = match record {
+    let removals = match record {
         None if unmet.is_some() => return unmet,
-        None => begins_at(waves, revisions),
+        None => waves.forbidden_removals(&begins_at(waves, revisions)),
         Some(record) => {
             let position = &record.position;
             let group = waves.group(position);
             match (waves.is_passed(position, group), waves.lacks_trial(position, group)) {
                 (false, _) => return None,
                 (true, true) => return Some(Hindrance::NotTried { nodes: group.open.total() }),
-                (true, false) if record.is_promoted() => return None,
-                (true, false) => waves.next(position),
+                (true, false) => waves.unpromoted_removals(record, &waves.next(position)),
             }
         }
     };
-    waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods, is_beside })
+    removals.map(|pods| Hindrance::Removals { pods, is_beside })
 }
 
 /// The reason for which the wave of a record that bakes still waits.

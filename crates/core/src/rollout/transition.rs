@@ -477,7 +477,7 @@ impl<'a> TransitionInput<'a> {
                 return None;
             }
             let next = waves.next(position);
-            if !record.is_promoted() && waves.forbidden_removals(&next).is_some() {
+            if waves.unpromoted_removals(record, &next).is_some() {
                 return None;
             }
             let why = Transition::WaveBegun { wave: waves.steps.name(&next) };

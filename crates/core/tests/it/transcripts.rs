@@ -261,6 +261,7 @@ transcripts! {
     guarded_promoted_history: "guarded-promoted-history",
     guarded_in_place_broken_before: "guarded-in-place-broken-before",
     guarded_bake_outages_in_turn: "guarded-bake-outages-in-turn",
+    guarded_promoted_before_removals: "guarded-promoted-before-removals",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

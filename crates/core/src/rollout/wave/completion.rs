@@ -1,7 +1,7 @@
 //! Which waves are complete, and whether the rollout is, or has failed, by the counts of nodes
 //! (G15, G37, G39, G40, G42).
 
-use crate::api::{FailureRule, IntOrPercent, NodeName, Position};
+use crate::api::{FailureRule, IntOrPercent, NodeName, Position, RolloutRecord};
 use crate::node::{NodeState, SetAside};
 
 use super::group::{Group, tolerated};
@@ -107,6 +107,17 @@ impl Waves {
     pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
         let removes = |(group, size): (&Group, usize)| size > group.members - group.removed;
         self.too_many_removals().filter(|_| self.sizes(position).any(removes))
+    }
+
+    /// The same for the next wave of a rollout with this record. Somebody may have promoted it:
+    /// once a wave has removed pods, that was asked.
+    pub(crate) fn unpromoted_removals(
+        &self,
+        record: &RolloutRecord,
+        next: &Position,
+    ) -> Option<usize> {
+        let was_asked = record.is_promoted() && self.all.emptied > 0;
+        self.forbidden_removals(next).filter(|_| !was_asked)
     }
 
     /// The nodes of the wave at a position by their state: those that are not open yet wait.

@@ -44,6 +44,8 @@ pub(crate) struct Group {
     pub unanswered: usize,
     /// Members that pull images, or wait for their turn, and are not overdue (G55).
     pub pulling_in_time: usize,
+    /// Open members that have lost their pod to the target's placement (G42).
+    pub emptied: usize,
     /// Open members without a pod, on which neither the target nor the base may run.
     pub barred: usize,
     /// Members that keep their pod of the target going back (G41).
@@ -260,6 +262,7 @@ impl Group {
                 matches!(state, NodeState::Pulling { is_overdue: false, .. }),
             ),
             (&mut self.kept, has_target && is_kept),
+            (&mut self.emptied, is_open && holding == Holding::Nothing && is_done),
             (&mut self.barred, is_open && holding == Holding::Nothing && is_kept),
             (&mut self.taken, state.is_taken()),
             (&mut self.late_failed, is_late && state == NodeState::Failed),
