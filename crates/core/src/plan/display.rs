@@ -218,10 +218,8 @@ impl fmt::Display for Transition {
             }
             Self::Completed { revision, lacking } => {
                 let nodes = if *lacking == 1 { "node" } else { "nodes" };
-                write!(
-                    f,
-                    "revision {revision} is rolled out, except on {lacking} {nodes}: failed, or set aside"
-                )
+                write!(f, "revision {revision} is rolled out, except on {lacking} {nodes}: ")?;
+                f.write_str("failed, or set aside")
             }
             Self::Superseded { revision, by } => {
                 let why = match by {

@@ -79,6 +79,11 @@ impl StageFacts {
         self.record.as_deref().filter(|_| self.motion == Motion::Forward)
     }
 
+    /// True if nodes go back to the target by the template, from revisions that failed.
+    pub(super) fn goes_back(&self) -> bool {
+        !self.unasked.is_empty()
+    }
+
     /// True if somebody must agree that old pods go (G54).
     pub(super) fn asks(&self) -> bool {
         self.wants_answers && self.moving().is_some()

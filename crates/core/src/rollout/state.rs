@@ -365,7 +365,9 @@ impl RolloutState {
         }
         let record = self.facts.last().record.as_deref();
         let may_remove = !self.are_removals_forbidden;
-        let mut judgement = Judgement::new(record, &self.gate, waves.began(), may_remove, input);
+        let goes_back = self.facts.last().goes_back();
+        let attempt = (waves.began(), goes_back);
+        let mut judgement = Judgement::new(record, &self.gate, attempt, may_remove, input);
         judgement.images = self.facts.last().images;
         let node = nodes.node(id).map(|node| (node, images));
         let changes_at = waves.apply_slot(id, node, slot, &judgement, input);

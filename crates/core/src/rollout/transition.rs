@@ -245,8 +245,11 @@ impl<'a> TransitionInput<'a> {
                 Scheduling::Scheduled { health: Health::Available, is_updated: true }
             )
         };
-        let lacking =
-            |slot: &&Slot| slot.assessment.scheduling != Scheduling::Unneeded && !has_target(slot);
+        let lacking = |slot: &&Slot| {
+            let needs_none =
+                slot.assessment.scheduling == Scheduling::Unneeded || slot.only_keeps();
+            !needs_none && !has_target(slot)
+        };
         let all = || self.slots.iter().filter(lacking);
         let is_down = |slot: &Slot| slot.flags.contains(SlotFlags::UNREACHABLE);
         let is_done = all().all(is_down) && self.slots.iter().any(has_target);

@@ -325,6 +325,9 @@ impl Waves {
                 let history = &mut known.history;
                 (known.state, changes_at) =
                     history.apply(known.state, slot, (node, wave, images), judgement, input);
+                if known.wave == Wave::HeldTooLate && !history.has_begun() {
+                    known.wave = Wave::Held;
+                }
                 has_progressed = history.record_progress(known.state);
             }
         });

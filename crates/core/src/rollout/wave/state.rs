@@ -52,10 +52,20 @@ pub(super) struct NodeHistory {
     /// Set while the node is down or leaving.
     absence: Option<Absence>,
     available: Option<Availability>,
-    /// True if the rollout was done with it before: only the first time is progress (G15).
-    was_passed: bool,
+    passed: Passed,
     sight: Sight,
     restarts: Restarts,
+}
+
+bitflags! {
+    /// The earlier end of the rollout on a node.
+    #[derive(Clone, Copy, Debug, Default)]
+    struct Passed: u8 {
+        /// The rollout was done with it in this attempt: only the first time is progress (G15).
+        const IN_ATTEMPT = 1;
+        /// It had an available pod of the target.
+        const WITH_TARGET = 1 << 1;
+    }
 }
 
 bitflags! {
@@ -119,9 +129,15 @@ impl NodeHistory {
         let mut loss = Loss::empty();
         loss.set(Loss::TAKEN, taken_since.is_some_and(|at| !is_older(at)));
         let was_passed = passed_at.is_some_and(|at| pods().all(|pod| pod.creation_timestamp <= at));
+        let passed = if was_passed { Passed::all() } else { Passed::empty() };
         let past = Past::Unknown { had_target: false };
         let restarts = Restarts::unknown();
-        Self { past, loss, was_passed, sight: Sight::NotYet, restarts, ..Self::default() }
+        Self { past, loss, passed, sight: Sight::NotYet, restarts, ..Self::default() }
+    }
+
+    /// True if the rollout was done with the node before, in this attempt.
+    const fn was_passed(&self) -> bool {
+        self.passed.contains(Passed::IN_ATTEMPT)
     }
 
     /// True if an available pod was taken away, and the node has had none since.
@@ -145,7 +161,7 @@ impl NodeHistory {
         let absence = self.absence.map(|absence| Absence { has_begun: false, ..absence });
         let past = self.past.of_another_target(self.has_begun(), has_target);
         let is_begun =
-            self.past.had_other() && self.begun == Some(WhenBegun::Well) && !self.was_passed;
+            self.past.had_other() && self.begun == Some(WhenBegun::Well) && !self.was_passed();
         let loss = if is_begun { self.loss | Loss::TAKEN } else { self.loss };
         let (without_pod_since, sight) = (self.without_pod_since, self.sight);
         Self { past, without_pod_since, loss, absence, sight, ..Self::default() }
@@ -164,7 +180,7 @@ impl NodeHistory {
 
     /// Measures anew how long the node is without an available pod, or absent.
     pub(super) fn restart(&mut self, now: Timestamp) {
-        self.was_passed = false;
+        self.passed -= Passed::IN_ATTEMPT;
         self.starting_since = self.starting_since.map(|_| now);
         self.absence = self.absence.map(|absence| Absence { since: now, ..absence });
     }
@@ -206,8 +222,8 @@ impl NodeHistory {
             | NodeState::Updating { .. } => false,
             NodeState::Done | NodeState::Failed | NodeState::SetAside(_) => true,
         };
-        let is_new = self.begun.is_some() && is_passed && !self.was_passed;
-        self.was_passed |= is_new;
+        let is_new = self.begun.is_some() && is_passed && !self.was_passed();
+        self.passed.set(Passed::IN_ATTEMPT, is_new || self.was_passed());
         let begun = [WhenBegun::Well, WhenBegun::Broken, WhenBegun::Unready];
         is_new && self.begun.is_some_and(|it| begun.contains(&it))
     }
@@ -251,9 +267,7 @@ impl NodeHistory {
         if is_undone {
             (self.begun, self.starting_since) = (None, None);
         }
-        if self.begun == Some(WhenBegun::Unready) && node.not_ready_since().is_none() {
-            self.begun = Some(WhenBegun::Broken);
-        }
+        self.begun = self.begun.and_then(|begun| self.still_begun(begun, &observed, judgement));
         if self.repairable_at(&observed, judgement, input).is_some_and(|at| at <= now) {
             let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
             observed.absent = is_leaving.then_some(SetAside::Leaving);
@@ -297,7 +311,7 @@ impl NodeHistory {
         };
         let state = match state {
             NodeState::Updating { is_absent, .. } => {
-                NodeState::Updating { is_absent, was_passed: self.was_passed }
+                NodeState::Updating { is_absent, was_passed: self.was_passed() }
             }
             other => other,
         };
@@ -346,6 +360,17 @@ impl NodeHistory {
         times.flatten().filter(|at| *at > judgement.now).min()
     }
 
+    /// True if the node has lost its old pod, and may run no other one: nothing was tried there
+    /// (G33).
+    fn is_barred(&self, observed: &Observed<'_>) -> bool {
+        observed.has(Holds::BARRED) && observed.wave.is_open() && self.is_untried(observed)
+    }
+
+    /// True if the node has no pod, and never had an available one of the target.
+    fn is_untried(&self, observed: &Observed<'_>) -> bool {
+        !observed.pods.iter().any(PodView::counts) && !self.passed.contains(Passed::WITH_TARGET)
+    }
+
     fn forward(
         &self,
         known: NodeState,
@@ -353,12 +378,11 @@ impl NodeHistory {
         judgement: &Judgement,
     ) -> NodeState {
         let is_over = |limit| self.starting_since.is_some_and(|at| judgement.is_over(at, limit));
+        let is_late = |limit| judgement.blames_late() && is_over(limit);
         let Blame { after, max_restarts, cannot_start, .. } = judgement.blame;
         let restarts_too_often = max_restarts.is_some_and(|max| self.restarts.since() > max);
         let awaited_images = observed.awaited_images(judgement, self.without_pod_since);
-        // On a node that lost its old pod, and may run no other one, nothing was tried.
-        let is_barred =
-            observed.has(Holds::BARRED) && observed.wave.is_open() && self.available.is_none();
+        let is_barred = self.is_barred(observed);
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
@@ -407,7 +431,7 @@ impl NodeHistory {
                 }
             }
             (None, None) => NodeState::Waiting { outage: self.outage(judgement) },
-            (Some(WhenBegun::Late), None) if is_over(judgement.limit) => NodeState::Failed,
+            (Some(WhenBegun::Late), None) if is_late(judgement.limit) => NodeState::Failed,
             (Some(WhenBegun::Broken | WhenBegun::Unready), None) if is_over(judgement.limit) => {
                 NodeState::SetAside(SetAside::BrokenBefore)
             }
@@ -520,6 +544,7 @@ impl NodeHistory {
             let kept = self.available.filter(|it| !loses_time || of_pod <= it.of_pod);
             let since = kept.map_or(of_pod, |it| it.since);
             self.available = Some(Availability { since, of_pod });
+            self.passed |= Passed::WITH_TARGET;
         }
     }
 }

@@ -110,6 +110,33 @@ impl NodeHistory {
         if begins && input.update_method() == UpdateMethod::InPlaceOnly { UPDATING } else { known }
     }
 
+    /// How the node was when the rollout began on it, as far as that still says something. `None`
+    /// if it begins anew.
+    pub(super) fn still_begun(
+        &self,
+        begun: WhenBegun,
+        observed: &Observed<'_>,
+        judgement: &Judgement,
+    ) -> Option<WhenBegun> {
+        let is_well = |at: Timestamp| judgement.is_over(at, judgement.limit);
+        match begun {
+            WhenBegun::Unready if observed.node.not_ready_since().is_none() => {
+                Some(WhenBegun::Broken)
+            }
+            // It is as all others that have the target.
+            WhenBegun::Late if self.available_since().is_some_and(is_well) => Some(WhenBegun::Well),
+            // A taint had emptied it: it gets its first pod of the target later.
+            WhenBegun::Well
+                if judgement.blames_late()
+                    && !observed.eligibility.should_run()
+                    && self.is_untried(observed) =>
+            {
+                None
+            }
+            _ => Some(begun),
+        }
+    }
+
     fn when_begun(
         &self,
         observed: &Observed<'_>,
@@ -159,9 +186,14 @@ impl NodeHistory {
             // there before this controller was not ready before, by its time and that of its pod.
             _ if is_unready && self.absence.is_none() => WhenBegun::Unready,
             Past::Other | Past::Several if self.sight == Sight::Never => WhenBegun::Broken,
-            // An earlier controller has begun there since.
+            // However it was before, nothing else would stop a template that breaks it (G40).
+            Past::Other | Past::Several if judgement.blames_late() => WhenBegun::Late,
+            // An earlier controller has begun there since, unless the pod was well for long.
             Past::Unknown { .. }
-                if judgement.is_complete() && is_replaced && !observed.has(Holds::AVAILABLE) =>
+                if judgement.is_complete()
+                    && is_replaced
+                    && !observed.has(Holds::AVAILABLE)
+                    && !observed.went_down_after(judgement.limit) =>
             {
                 WhenBegun::Late
             }

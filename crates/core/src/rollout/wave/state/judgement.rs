@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::api::{PrepareImages, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp};
+use crate::api::{
+    PrepareImages, RecordReason, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp,
+};
 use crate::node::Direction;
 use crate::rollout::gate::Gate;
 use crate::rollout::images::PullProgress;
@@ -46,13 +48,20 @@ enum AttemptState {
     #[default]
     Guarded,
     PromotedInFull,
-    Complete,
+    Complete {
+        /// True if nodes that get the target later fail: the policy has a rule, and they do not go
+        /// back to the target, nor was it found in use (G37, G40, G41).
+        blames_late: bool,
+    },
 }
 
 impl AttemptState {
-    fn new(record: &RolloutRecord) -> Self {
+    fn new(record: &RolloutRecord, goes_back: bool, has_rule: bool) -> Self {
+        let is_adopted = record.reason == Some(RecordReason::Adopted);
         match record.phase {
-            RolloutPhase::Complete => Self::Complete,
+            RolloutPhase::Complete => {
+                Self::Complete { blames_late: has_rule && !goes_back && !is_adopted }
+            }
             _ if record.is_promoted_in_full() => Self::PromotedInFull,
             _ => Self::Guarded,
         }
@@ -72,10 +81,11 @@ pub(super) struct Blame {
 }
 
 impl Judgement {
+    /// `goes_back` is whether nodes go back to the target by the template.
     pub(crate) fn new(
         record: Option<&RolloutRecord>,
         gate: &Gate,
-        began: Option<Timestamp>,
+        (began, goes_back): (Option<Timestamp>, bool),
         may_remove: bool,
         input: &RolloutInput<'_>,
     ) -> Self {
@@ -101,7 +111,9 @@ impl Judgement {
             }),
             limit: input.limit(),
             blame: blame.unwrap_or_default(),
-            state: record.map(AttemptState::new).unwrap_or_default(),
+            state: record
+                .map(|record| AttemptState::new(record, goes_back, rule.is_some()))
+                .unwrap_or_default(),
             may_remove,
             images: None,
             failing_pull_limit: failing_pull_limit(input.policy().map(|policy| &**policy)),
@@ -110,7 +122,12 @@ impl Judgement {
 
     /// True if the rollout is complete: nothing is blamed then.
     pub(super) const fn is_complete(&self) -> bool {
-        matches!(self.state, AttemptState::Complete)
+        matches!(self.state, AttemptState::Complete { .. })
+    }
+
+    /// True if the rollout is complete, and nodes that get the target later fail (G40).
+    pub(super) const fn blames_late(&self) -> bool {
+        matches!(self.state, AttemptState::Complete { blames_late: true })
     }
 
     /// True if somebody has promoted the rollout in full, and it is not complete.

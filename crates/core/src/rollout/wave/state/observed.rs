@@ -1,5 +1,7 @@
 //! The present state of a node and its pods, as far as its state in a guarded rollout needs it.
 
+use std::time::Duration;
+
 use bitflags::bitflags;
 
 use crate::api::{Node, PodTrouble, Timestamp};
@@ -172,6 +174,13 @@ impl<'a> Observed<'a> {
     pub(super) fn has_pod_before(&self, judgement: &Judgement) -> bool {
         let is_older = |began| self.pods.iter().any(|pod| pod.creation_timestamp < began);
         self.has(Holds::TARGET) && judgement.joined_after.is_some_and(is_older)
+    }
+
+    /// True if the node went down when a pod of the target had been there for longer than this.
+    pub(super) fn went_down_after(&self, limit: Duration) -> bool {
+        let is_older =
+            |since: Timestamp| self.pods.iter().any(|pod| pod.creation_timestamp + limit < since);
+        self.has(Holds::TARGET) && self.node.not_ready_since().is_some_and(is_older)
     }
 
     /// True if a pod was there before this time of the API server, in whole seconds, and stays.
