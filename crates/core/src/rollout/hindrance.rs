@@ -61,7 +61,9 @@ pub(crate) fn hindrance(
             let group = waves.group(position);
             match (waves.is_passed(position, group), waves.lacks_trial(position, group)) {
                 (false, _) => return None,
-                (true, true) => return Some(Hindrance::NotTried { nodes: group.open.total() }),
+                (true, true) => {
+                    return Some(Hindrance::NotTried { nodes: group.open.total() + group.held });
+                }
                 (true, false) => waves.unpromoted_removals(record, &waves.next(position)),
             }
         }

@@ -65,10 +65,8 @@ pub(crate) struct Waves {
     position: Option<Position>,
     /// Indexed by node number.
     nodes: Vec<NodeWaves>,
-    /// All nodes that are not held.
+    /// All nodes.
     all: Group,
-    /// The number of nodes that are.
-    held: usize,
     /// The nodes that have a pod of the target which is not available, by the time since when.
     starting: BTreeSet<(Timestamp, NodeId)>,
     /// News of nodes, until [`Waves::take`].
@@ -123,7 +121,6 @@ impl Waves {
             position: None,
             nodes: Vec::new(),
             all: Group::default(),
-            held: 0,
             starting: BTreeSet::new(),
             news: News::empty(),
             must_fill: false,
@@ -375,7 +372,7 @@ impl Waves {
     pub(crate) fn states(&self) -> StateCounts {
         let mut states = self.all.open;
         states.waiting += self.all.members - states.total();
-        *states.count(NodeState::SetAside(SetAside::Held)) += self.held;
+        *states.count(NodeState::SetAside(SetAside::Held)) += self.all.held;
         states
     }
 
@@ -524,7 +521,12 @@ impl Waves {
     fn count(&mut self, class: usize, counted: Option<Counted>, is_added: bool) {
         match counted {
             None => {}
-            Some(Counted { member: Member::Held, .. }) => add(&mut self.held, is_added),
+            Some(Counted { member: Member::Held, .. }) => {
+                for number in &self.steps.classes[class].groups {
+                    add(&mut self.steps.groups[*number].held, is_added);
+                }
+                add(&mut self.all.held, is_added);
+            }
             Some(counted) => {
                 for number in &self.steps.classes[class].groups {
                     self.steps.groups[*number].count(counted, is_added);

@@ -37,7 +37,8 @@ impl Waves {
             Position::AllNodes | Position::Wave(_) => *disturbed,
         };
         let may_pass = left == 0 || left == excused && left <= tolerated(open.total());
-        may_pass && open.total() >= self.size(position, group)
+        let is_filled = |(group, size): (&Group, usize)| group.open.total() >= size;
+        may_pass && self.sizes(position).all(is_filled)
     }
 
     /// True if a node that is up still lacks the revision, which is complete: it never had an
@@ -50,13 +51,13 @@ impl Waves {
     /// that of all nodes, whether none is done.
     pub(crate) fn lacks_trial(&self, position: &Position, group: &Group) -> bool {
         let open = &group.open;
-        let (has_nodes, tried) = match position {
+        let nodes = open.total() + group.held;
+        match position {
             // A rollout is never complete without a node that is done, unless the target may run on
             // none (G40).
-            Position::AllNodes => (open.total() + self.held > group.barred, open.done),
-            Position::Wave(_) => (open.total() > 0, open.tried()),
-        };
-        has_nodes && tried == 0
+            Position::AllNodes => nodes > group.barred && open.done == 0,
+            Position::Wave(_) => nodes > 0 && open.tried() == 0,
+        }
     }
 
     /// True if more nodes have failed than the policy tolerates (G15).

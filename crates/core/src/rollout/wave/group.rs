@@ -13,6 +13,8 @@ use super::state::Holding;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     pub members: usize,
+    /// Nodes that are held, and no members.
+    pub held: usize,
     /// Members that are open, by their state.
     pub open: StateCounts,
     /// Members on which nothing is left to do for the target, open or not.
@@ -230,10 +232,16 @@ impl Group {
     pub(super) fn count(&mut self, counted: Counted, is_added: bool) {
         let Counted { member, holding, state, is_late } = counted;
         let is_done = state == NodeState::Done;
+        let is_absent = matches!(
+            state,
+            NodeState::Updating { is_absent: true, .. }
+                | NodeState::SetAside(SetAside::Down | SetAside::Leaving | SetAside::Lost)
+        );
         let (is_updated, has_target) = match holding {
             Holding::Nothing | Holding::NothingOfTarget | Holding::Unaffected => (true, false),
             Holding::Outdated | Holding::Removed => (is_done, false),
-            Holding::Target => (is_done, true),
+            // Nothing is left to do on a node that is down with its pod of the target.
+            Holding::Target => (is_done || is_absent, true),
         };
         let is_open = member == Member::Open;
         let is_lost = state == NodeState::SetAside(SetAside::Lost);
