@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::RevisionHash;
-use crate::node::{NodeState, SlotFlags};
+use crate::node::{NodeState, PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
 
 use super::super::agreement::Asked;
@@ -21,7 +21,8 @@ pub(super) fn rank(
     let slot = &input.slots[id.index()];
     let pods = slot.pods.as_slice();
     let mut hashes = pods.iter().filter_map(|pod| input.labels.hash(pod.labels));
-    let has_begun = |node| pods.is_empty() && waves.may_have_begun(id, node);
+    let has_begun =
+        |node| pods.iter().all(PodView::is_terminating) && waves.may_have_begun(id, node);
     let is_asked = pods.iter().any(|pod| Asked::about(pod, input).is_some());
     let is_set_aside = matches!(waves.state(id), NodeState::SetAside(_));
     match nodes.node(id) {
