@@ -58,6 +58,8 @@ struct NodeImages {
     /// When the node was created, if that is known: another one may get its name.
     created: Option<Timestamp>,
     progress: PullProgress,
+    /// Until when its time is measured, while it has no puller: it does not go on.
+    stopped_at: Option<Timestamp>,
     /// When the next puller may be created there.
     next_at: Option<Timestamp>,
     /// Until when a puller may come that was created with an unknown outcome.
@@ -157,6 +159,9 @@ impl ImagePulls {
         });
         let troubled_since = progress.trouble.map_or(now, |(_, since)| since);
         progress.trouble = trouble.map(|trouble| (trouble, troubled_since));
+        let stopped = images.stopped_at.map_or(Duration::ZERO, |at| now.since(at.min(now)));
+        progress.since = progress.since.map(|since| since + stopped);
+        images.stopped_at = states.is_empty().then_some(now);
         if !states.is_empty() {
             progress.since.get_or_insert(now);
         }

@@ -275,6 +275,8 @@ transcripts! {
     guarded_late_no_rule: "guarded-late-no-rule",
     guarded_held_canary: "guarded-held-canary",
     guarded_took_over_terminating: "guarded-took-over-terminating",
+    guarded_images_lost_turn: "guarded-images-lost-turn",
+    guarded_images_while_paused: "guarded-images-while-paused",
     guarded_each_filled: "guarded-each-filled",
     guarded_steps_at_the_end: "guarded-steps-at-the-end",
     handover: "handover",
