@@ -51,7 +51,8 @@ pub(crate) struct RolloutRules<'a> {
     pub of_base: Option<&'a BTreeSet<RevisionHash>>,
     /// The direction of a guarded rollout; `None` if no policy guards it.
     pub guarded: Option<Direction>,
-    /// Since when pods of the target were created that state that their node is updated (G54).
+    /// Since when pods of the target have been available that state that their node is updated
+    /// (G54).
     pub told_since: Option<Timestamp>,
 }
 
@@ -173,7 +174,8 @@ impl<'a> Assessor<'a> {
         let Some(since) = self.rules.told_since else { return false };
         let new = self.new_pod(slot).filter(|_| slot.wanted == Wanted::Target);
         new.is_some_and(|pod| {
-            pod.creation_timestamp >= since
+            let at = pod.available_at(self.parameters.min_ready_seconds, self.now);
+            at.is_some_and(|at| self.now.to_wall(at) >= since)
                 && !pod.flags.contains(PodFlags::REPLACED)
                 && self.is_available(pod)
         })

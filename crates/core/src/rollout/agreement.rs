@@ -2,11 +2,17 @@
 //! node is updated (G54). The questions and answers are annotations of the pods.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use crate::api::{RecordReason, RevisionHash, RolloutPhase, RolloutRecord, Timestamp};
+use crate::api::{
+    CourseEventKind, RecordReason, RevisionHash, RolloutPhase, RolloutRecord, Timestamp,
+};
 use crate::node::{PodFlags, PodView};
 
 use super::input::RolloutInput;
+
+/// By how much the clocks of two leaders may differ without a consequence for questions.
+const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
 /// The question whether an old pod may go.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +37,13 @@ impl Asked {
         let record = revisions.current.and_then(|current| current.record.stored())?;
         let is_unasked =
             input.labels.hash(pod.labels).is_some_and(|hash| unasked(record, input).contains(hash));
-        // Who agreed to an earlier attempt may have let jobs run again since.
-        if since < record.began || is_unasked {
+        // Who agreed to an earlier attempt may have let jobs run again since. A question that seems
+        // to come later than now was asked by a clock that was ahead, in whichever attempt.
+        let ends = [CourseEventKind::Failed, CourseEventKind::Aborted];
+        let was_repeated = record.course.events.iter().any(|event| ends.contains(&event.kind));
+        let is_of_another =
+            since < record.began || was_repeated && since > input.now.wall_seconds() + CLOCK_ERROR;
+        if is_of_another || is_unasked {
             return None;
         }
         // By the clock of whoever asked: one that was ahead lengthens the wait by that difference.
@@ -48,14 +59,18 @@ pub(super) fn unasked(record: &RolloutRecord, input: &RolloutInput<'_>) -> BTree
     if goes_back { input.bad_revisions() } else { BTreeSet::new() }
 }
 
-/// Since when, by the clock of the API server, pods of the target were created that state that
-/// their node is updated: all of a rollout that goes forward by this record, whatever clock wrote
-/// it, or once it is complete those of nodes that were left.
+/// How long before the end of a rollout, by the clock of its record, a pod became available that is
+/// told after it: that clock may have been ahead.
+const TOLD_LATE: Duration = Duration::from_secs(300);
+
+/// Since when, by the clock of the API server, pods of the target have been available that state
+/// that their node is updated: all of a rollout that goes forward by this record, or once it is
+/// complete those that became so later.
 pub(super) fn told_since(record: &RolloutRecord) -> Option<Timestamp> {
     let is_adopted = record.reason == Some(RecordReason::Adopted);
     match record.phase {
         RolloutPhase::Updating | RolloutPhase::Baking => Some(Timestamp::from_seconds(0)),
-        RolloutPhase::Complete if !is_adopted => Some(record.since),
+        RolloutPhase::Complete if !is_adopted => Some(record.since - TOLD_LATE),
         RolloutPhase::Complete
         | RolloutPhase::Pending
         | RolloutPhase::Failed
