@@ -59,6 +59,8 @@ pub(crate) struct Waves {
     /// The steps of the policy, and the groups that they make.
     pub(super) steps: Steps,
     target: Target,
+    /// Since when its nodes are followed, by the wall clock, in whole seconds.
+    since: Timestamp,
     /// The attempt to roll it out; `None` before it began.
     attempt: Option<Attempt>,
     /// `None` while nothing is open but the nodes that have the target.
@@ -117,6 +119,7 @@ impl Waves {
         Self {
             steps: Steps::new(policy),
             target,
+            since: Timestamp::default(),
             attempt: None,
             position: None,
             nodes: Vec::new(),
@@ -166,6 +169,7 @@ impl Waves {
         }
         let earlier = earlier.filter(|_| is_same_target);
         self.attempt = earlier.and_then(|earlier| earlier.attempt.clone());
+        self.since = earlier.map_or_else(|| input.now.wall_seconds(), |earlier| earlier.since);
         is_same_target
     }
 
@@ -192,7 +196,8 @@ impl Waves {
         if known == Some(stated) {
             return false;
         }
-        let is_another = known.is_some();
+        // One that began since may follow another, whose record could not be read.
+        let is_another = known.is_some() || stated > self.since;
         if is_another {
             for node in &mut self.nodes {
                 node.history.forget_restarts();

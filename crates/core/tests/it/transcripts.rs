@@ -282,6 +282,7 @@ transcripts! {
     guarded_each_filled: "guarded-each-filled",
     guarded_agree_attempts_clock: "guarded-agree-attempts-clock",
     guarded_steps_at_the_end: "guarded-steps-at-the-end",
+    guarded_unreadable_promoted: "guarded-unreadable-promoted",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

@@ -240,7 +240,8 @@ impl DaemonSetState {
         view.flags |= followed.flags;
         let is_changed = followed.is_new;
         let known = self.find(&pod.uid, location);
-        let known_labels = known.map(|known| known.labels);
+        let shows_revision =
+            known.is_none_or(|known| known.labels != labels || known.is_orphan() && !orphan);
         let was_unseen = known.is_some_and(PodView::is_unseen_ready);
         if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
             view.readiness_seen = known.readiness_seen;
@@ -273,7 +274,7 @@ impl DaemonSetState {
         if was_unseen && !view.readiness.is_ready() {
             self.record_shown(location, Shown::Outage);
         }
-        if known_labels != Some(labels) {
+        if shows_revision {
             self.record_revision(&view, location);
         }
         self.insert_at(view, location, nodes);
