@@ -74,11 +74,27 @@ impl<S: Server> Runner<S> {
             Err(error) if !error.is_reason("NotFound") => {
                 refused(&format!("read job {name}"), &error)
             }
-            Err(_) if question.has_job => {
-                let text = format!("job {name} was deleted before it had a result");
-                unknown(&text).with_job(JobPresence::Gone)
-            }
-            Err(_) => self.start_job(question, cron_job, &name).await,
+            Err(_) if question.has_job => gone(&name),
+            // Another controller has created it, and the next one after it was deleted.
+            Err(_) => match self.has_next_job(question, cron_job).await {
+                Ok(true) => gone(&name),
+                Ok(false) => self.start_job(question, cron_job, &name).await,
+                Err(refused) => refused,
+            },
+        }
+    }
+
+    async fn has_next_job(
+        &self,
+        question: &CheckQuestion,
+        cron_job: &str,
+    ) -> Result<bool, CheckAnswer> {
+        let next = CheckQuestion { job_number: question.job_number + 1, ..question.clone() };
+        let name = job::name(&next, cron_job);
+        match self.api.get(&job::path(&question.daemon_set, &name)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_reason("NotFound") => Ok(false),
+            Err(error) => Err(refused(&format!("read job {name}"), &error)),
         }
     }
 
@@ -134,6 +150,11 @@ impl CheckClient for ChecksDisabled {
     fn ask(&self, _question: CheckQuestion) -> BoxFuture<'static, CheckAnswer> {
         std::future::ready(CheckAnswer::new(CheckVerdict::Unknown, "checks are not asked")).boxed()
     }
+}
+
+fn gone(job: &str) -> CheckAnswer {
+    let text = format!("job {job} was deleted before it had a result");
+    unknown(&text).with_job(JobPresence::Gone)
 }
 
 fn refused(action: &str, error: &Error) -> CheckAnswer {

@@ -365,6 +365,13 @@ async fn a_job_is_created_once() {
     let gone = runner.answer(&CheckQuestion { has_job: true, ..smoke() }).await;
     assert_eq!((gone.verdict, gone.job), (CheckVerdict::Unknown, JobPresence::Gone));
     assert_eq!(objects.jobs(), Vec::<Value>::new());
+
+    // The second Job is there: a controller that starts does not create the first one again (G46).
+    let second = CheckQuestion { job_number: 2, ..smoke() };
+    assert_eq!(runner.answer(&second).await.job, JobPresence::Exists);
+    let gone = runner.answer(&smoke()).await;
+    assert_eq!((gone.verdict, gone.job), (CheckVerdict::Unknown, JobPresence::Gone));
+    assert_eq!(objects.jobs().len(), 1);
 }
 
 /// G5, G20: a right that is missing is named, and where it is granted.
