@@ -118,8 +118,12 @@ impl<'a> TransitionInput<'a> {
     }
 
     /// The revision that is about to be recorded as complete, because it is in use (G36, G37).
+    /// `None` while the labels still tell which pods had the previous target.
     pub(crate) fn in_use(&self) -> Option<&'a Revision> {
-        let target = self.target()?;
+        let is_told = |target: &&Revision| {
+            self.labels.current_hashes().any(|hash| *hash == target.pod_hash())
+        };
+        let target = self.target().filter(is_told)?;
         let change = self.adopt(target).or_else(|| self.adopt_again(target));
         change.map(|change| change.revision)
     }
