@@ -59,6 +59,32 @@ pub struct StatedNode {
     /// The versions that the watches had reached when the replica first looked at the rollout's
     /// nodes; `None` of a node that came later, and of another target since.
     pub first_looked: Option<Feeds>,
+    /// The part that it has had in the waves of this target.
+    pub in_waves: InWaves,
+}
+
+/// The part of a node in the waves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InWaves {
+    /// True if its wave is open, or was when a valid policy last guarded the rollout.
+    pub is_open: bool,
+    /// The version that the watch of nodes had reached when its wave was last opened.
+    pub opened: Option<u64>,
+    /// The same when the rollout had begun there, its wave being open; `None` once it has yet to.
+    pub begun: Option<u64>,
+}
+
+impl InWaves {
+    /// Its part in this state, at this version of the nodes.
+    fn next(self, is_open: bool, state: NodeState, version: u64) -> Self {
+        let opened = self.opened.filter(|_| self.is_open || !is_open);
+        let begun = match NodeStage::of(state) {
+            NodeStage::Ahead => None,
+            NodeStage::AtWork if is_open => self.begun.or(Some(version)),
+            NodeStage::AtWork | NodeStage::Done | NodeStage::Aside => self.begun,
+        };
+        Self { is_open, opened: opened.or(is_open.then_some(version)), begun }
+    }
 }
 
 impl StatedNode {
@@ -84,6 +110,7 @@ impl StatedNode {
             )
             .then_some(now),
             first_looked,
+            in_waves: InWaves::default(),
         };
         let Some(before) = before else { return new };
         let is_at_stage = is_same_target && NodeStage::of(state) == NodeStage::of(before.state);
@@ -93,6 +120,7 @@ impl StatedNode {
             begun_at: before.begun_at.filter(|_| is_same_target).or(new.begun_at),
             passed_at: before.passed_at.filter(|_| is_same_target).or(new.passed_at),
             first_looked: before.first_looked.filter(|_| is_same_target),
+            in_waves: if is_same_target { before.in_waves } else { new.in_waves },
             ..new
         }
     }
@@ -182,16 +210,23 @@ impl Statement {
         let times = (at, known_since.unwrap_or(at));
         let is_first = before.is_none_or(|before| before.target.is_none());
         let first_looked = is_first.then_some(feeds);
+        let open_nodes: BTreeSet<String> =
+            state.open_nodes(nodes).map(ToString::to_string).collect();
         let stated = state.node_states(nodes).map(|(name, state)| {
             let before = before.and_then(|before| before.nodes.get(name.as_str()));
-            (name.to_string(), StatedNode::new(state, times, before, is_same_target, first_looked))
+            let mut node = StatedNode::new(state, times, before, is_same_target, first_looked);
+            if follows {
+                let is_open = open_nodes.contains(name.as_str());
+                node.in_waves = node.in_waves.next(is_open, state, feeds.nodes);
+            }
+            (name.to_string(), node)
         });
-        let open_nodes = state.open_nodes(nodes).map(ToString::to_string).collect();
+        let stated = Arc::new(stated.collect());
         Self {
             orphans: Arc::new(state.orphans().map(ToString::to_string).collect()),
             current_hashes: Arc::new(state.current_hashes().map(ToString::to_string).collect()),
             open_nodes: Arc::new(open_nodes),
-            nodes: Arc::new(stated.collect()),
+            nodes: stated,
             target: target.cloned(),
             known_since,
             copies: Arc::new(copies),

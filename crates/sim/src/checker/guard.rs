@@ -163,6 +163,12 @@ impl<'a> Situation<'a> {
             let is_open = self.open_nodes.contains(*name);
             on_node.eligibility = found.unwrap_or(on_node.eligibility);
             on_node.wanted = wanted;
+            on_node.by_base = match (base, on_node.node) {
+                (Governing::Old(base), Some(node)) => {
+                    Some(base.placement.eligibility(node, namespace))
+                }
+                _ => None,
+            };
             on_node.is_doubtful = wanted == Wanted::Kept && is_unknown && on_node.pods.is_empty();
             let should_run = on_node.by_target.max(on_node.eligibility) == Eligibility::ShouldRun;
             let has_pod = on_node.occupants().next().is_some();
@@ -220,12 +226,7 @@ impl<'a> Situation<'a> {
             };
         }
         // Without a policy it goes to all nodes, also while it is paused (G43).
-        let is_everywhere = matches!(self.stage, Stage::Paused)
-            && self
-                .revisions
-                .current
-                .last()
-                .is_some_and(|current| current.is_recorded(Record::is_promoted_in_full));
+        let is_everywhere = matches!(self.stage, Stage::Paused) && self.is_promoted_in_full();
         if !movement.goes_back && (governs || is_open || is_everywhere) {
             return (Governing::Target, Wanted::Target);
         }
@@ -233,9 +234,10 @@ impl<'a> Situation<'a> {
         (kept.map_or(base, Governing::Old), Wanted::Kept)
     }
 
-    /// The revision of nodes without a pod: the one whose rollout was completed last (G36). While
-    /// no record states one, it is the newest old one that a pod has and of which no rollout is
-    /// known, or the target if there is none.
+    /// The revision of nodes without a pod: the one that is about to be recorded as the one in use
+    /// (G37), or whose rollout was completed last (G36). While no record states one, it is the
+    /// newest old one that a pod has and of which no rollout is known, or else the record cannot be
+    /// read, or the target if there is none.
     pub(super) fn base(&self) -> Governing<'a> {
         let current = self.revisions.current.last().copied();
         let completed = self.revisions.old_and_target().filter(|it| it.is_complete());
@@ -256,6 +258,17 @@ impl<'a> Situation<'a> {
         if stated.is_some_and(|base| !is_of(base)) {
             return Governing::Target;
         }
+        if self.movement().is_some()
+            && !matches!(self.stage, Stage::NotGuarded)
+            && let Some(current) = current
+            && let Some(in_use) = self.unrecorded_in_use(current)
+        {
+            return match in_use[..] {
+                [one] if is_current(one) => Governing::Target,
+                [one] if is_stored(one) => Governing::Old(one),
+                _ => Governing::Unknown,
+            };
+        }
         match last {
             Some(last) if is_current(last) || is_left(last) => return Governing::Target,
             Some(last) if is_stored(last) => return Governing::Old(last),
@@ -265,12 +278,20 @@ impl<'a> Situation<'a> {
         let old = self.revisions.old.iter().rev().copied();
         let mut stored = old.filter(|old| is_stored(old) && !old.has_record());
         let current = &self.revisions.current;
-        match stored.clone().find(|old| is_used(old)) {
+        let unreadable = self.revisions.old.iter().rev().copied();
+        let mut unreadable = unreadable.filter(|old| is_stored(old) && old.has_unreadable_record);
+        match stored.clone().find(|old| is_used(old)).or_else(|| unreadable.find(is_used)) {
             Some(old) => Governing::Old(old),
             None if current.iter().any(is_used) => Governing::Target,
             None if stored.next().is_none() => Governing::Target,
             None => Governing::Unknown,
         }
+    }
+
+    /// True if somebody has promoted the rollout in full, and it is not complete.
+    pub(super) fn is_promoted_in_full(&self) -> bool {
+        let current = self.revisions.current.last();
+        current.is_some_and(|current| current.is_recorded(Record::is_promoted_in_full))
     }
 
     /// True if this record of the target is that of an earlier rollout: it was superseded, or
@@ -283,11 +304,33 @@ impl<'a> Situation<'a> {
                 && self.revisions.old.iter().any(|old| old.is_recorded(is_later))
     }
 
-    /// True if the history keeps a revision: a pod is of it, or it is the base (C44, G16).
+    /// The revisions that most pods have, while the target has no record and one of them has to be
+    /// recorded as the one in use (G37), once more if no pod has the one that was complete last
+    /// (G36).
+    fn unrecorded_in_use(&self, target: &'a Revision) -> Option<Vec<&'a Revision>> {
+        let all = || self.revisions.old_and_target();
+        let pods = |revision: &Revision| self.pods_of(revision, target);
+        let most = all().map(pods).max().filter(|most| *most > 0)?;
+        let used: Vec<&Revision> = all().filter(|it| pods(it) == most).collect();
+        let is_known = target.has_record() && all().any(Revision::is_complete);
+        let is_again = |revision: &Revision| {
+            let since = |it: &Revision| it.record.as_ref().map(|record| record.since);
+            let mut later = all().filter(|it| it.is_complete() && since(it) > since(revision));
+            let is_left = later.next().is_some_and(|it| pods(it) == 0);
+            revision.is_complete() && is_left && later.all(|it| pods(it) == 0)
+        };
+        let is_it = |revision: &&Revision| {
+            !revision.has_record() || !target.has_record() && is_again(revision)
+        };
+        (!is_known && used.iter().any(is_it)).then_some(used)
+    }
+
+    /// True if the history keeps a revision: a pod is of it, or it is the base (C44, G16), also
+    /// without a policy that of a rollout that was promoted in full (G43).
     pub(super) fn is_needed(&self, revision: &Revision) -> bool {
         let is_used = self.is_used(revision.metadata.pod_hash());
         let is_base = || {
-            self.movement().is_some()
+            (self.movement().is_some() || self.role != Role::BuiltIn && self.is_promoted_in_full())
                 && matches!(self.base(), Governing::Old(base)
                     if base.metadata.uid == revision.metadata.uid)
         };

@@ -71,6 +71,8 @@ pub(super) struct Situation<'a> {
     pub open_nodes: Arc<BTreeSet<String>>,
     /// By name: all nodes, and those that do not exist but have pods of the DaemonSet.
     pub nodes: BTreeMap<&'a str, NodeView<'a>>,
+    /// How many nodes were deleted since the attempt began.
+    pub gone: usize,
     /// All pods, by UID.
     pub pods: Objects<'a, Pod>,
     /// All ConfigMaps, by UID, once they are known.
@@ -91,6 +93,11 @@ pub(super) struct NodeView<'a> {
     pub wanted: Wanted,
     /// The state of the node that the replica states while a policy guards the rollout (G31).
     pub stated: Option<StatedNode>,
+    /// The node as it was when its wave was opened: it stays one of its wave, also if its labels
+    /// change (G11).
+    pub opened: Option<&'a Node>,
+    /// Its eligibility by the base, if that is known.
+    pub by_base: Option<Eligibility>,
     /// Yes if the target must not run on it, although the node has kept what it is (G42).
     pub is_excluded: Answer,
     /// True if it is not known which revision governs the node, which may therefore need no pod.
@@ -234,6 +241,7 @@ impl<'a> Situation<'a> {
             awaits_window: false,
             open_nodes,
             nodes,
+            gone: 0,
             pods,
             config_maps: history.known_config_maps(feeds.config_maps),
             all_revisions,
@@ -245,13 +253,15 @@ impl<'a> Situation<'a> {
             situation.add(pod);
         }
         situation.awaits_window = situation.must_await_window(followed);
-        situation.apply_guard(namespace);
         if situation.is_guarded() {
             for (name, on_node) in &mut situation.nodes {
                 on_node.stated = stated.get(*name).copied();
+                on_node.opened = on_node.opened(history);
             }
         }
+        situation.apply_guard(namespace);
         situation.determine_exclusions(history);
+        situation.gone = history.nodes.removed_after(situation.attempt(history)).count();
         Some(situation)
     }
 
@@ -362,9 +372,9 @@ impl<'a> Situation<'a> {
 
     /// True if a node is in the group of a position.
     pub(super) fn is_in(&self, position: &Position, on_node: &NodeView<'a>) -> bool {
-        let policy = self.ds.policy.valid().zip(on_node.node);
+        let policy = self.ds.policy.valid().zip(on_node.labels());
         *position == Position::AllNodes
-            || policy.is_some_and(|(policy, node)| policy.is_in(position, &node.metadata.labels))
+            || policy.is_some_and(|(policy, labels)| policy.is_in(position, labels))
     }
 
     /// Number of nodes that should run a pod.
@@ -550,6 +560,8 @@ impl Default for NodeView<'_> {
             eligibility: Eligibility::NoNode,
             wanted: Wanted::Target,
             stated: None,
+            opened: None,
+            by_base: None,
             is_excluded: Answer::Maybe,
             is_doubtful: false,
             is_member: false,
@@ -580,10 +592,26 @@ impl<'a> NodeView<'a> {
         self.deletable().filter(|pod| pod.status == PodStatus::Unfinished)
     }
 
-    /// True if the policy excludes the node from rollouts.
+    /// True if the policy excludes the node from rollouts; not if its wave is open, because the
+    /// rollout had taken its old pod before (G33).
     pub(super) fn is_held(&self, policy: Option<&Policy>) -> bool {
-        let node = self.node.zip(policy);
+        let node = self.node.zip(policy).filter(|_| !self.is_open());
         node.is_some_and(|(node, policy)| policy.holds(&node.metadata.labels))
+    }
+
+    /// True if the wave of the node is open.
+    fn is_open(&self) -> bool {
+        self.stated.is_some_and(|stated| stated.in_waves.is_open)
+    }
+
+    /// The labels by which the node counts for waves.
+    pub(super) fn labels(&self) -> Option<&'a BTreeMap<String, String>> {
+        Some(&self.opened.or(self.node)?.metadata.labels)
+    }
+
+    fn opened(&self, history: &'a History) -> Option<&'a Node> {
+        let opened = self.stated?.in_waves.opened.filter(|_| self.is_open())?;
+        history.nodes.at(&self.node?.metadata.uid, opened)
     }
 
     /// True if the node should run a pod and has none (C22, C23).

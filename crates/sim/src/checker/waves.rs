@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::History;
-use super::model::{Group, Policy, Position};
-use super::situation::Situation;
+use super::model::{Eligibility, Group, Pod, Policy, Position, Record};
+use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
 use crate::role::Role;
@@ -19,16 +19,17 @@ pub(super) fn check(situation: &Situation, history: &History) -> Option<Violatio
         situation.nodes.get(name.as_str()).is_some_and(|on_node| on_node.node.is_some())
     };
     let open: BTreeSet<&String> = situation.open_nodes.iter().filter(is_there).collect();
-    let first = open.first()?;
     let problem = match (&situation.stage, situation.ds.policy.valid()) {
         (Stage::Moving(record), Some(policy)) => {
             problem(situation, history, policy, &record.position, &open)
+                .or_else(|| left(situation, history, record).filter(|_| record.is_under_way()))
         }
+        _ if open.is_empty() => None,
         // The revision with the record is adopted first (C21).
         (Stage::Pending, _) if !situation.revisions.orphans.is_empty() => None,
         // The built-in controller places all pods, and none is replaced before the rollout begins.
         _ if situation.role == Role::Beside => None,
-        (stage, _) => Some(format!("node {first} is open, although the stage is {stage:?}")),
+        (stage, _) => Some(format!("nodes are open, although the stage is {stage:?}: {open:?}")),
     }?;
     Some(situation.violation(Property::Gate, problem))
 }
@@ -40,12 +41,8 @@ fn problem(
     position: &Position,
     open: &BTreeSet<&String>,
 ) -> Option<String> {
-    let labels = |name: &str| {
-        situation.nodes[name].node.map(|node| node.metadata.labels.clone()).unwrap_or_default()
-    };
-    let has_target =
-        |name: &str| situation.nodes[name].occupants().any(|our| situation.is_updated(our.pod));
-    let is_held = |name: &&&String| policy.holds(&labels(name)) && !has_target(name);
+    let on_node = |name: &String| &situation.nodes[name.as_str()];
+    let is_held = |name: &&&String| must_be_held(situation, history, policy, on_node(name));
     if let Some(held) = open.iter().find(is_held) {
         return Some(format!("node {held} is open, although it is held"));
     }
@@ -55,15 +52,10 @@ fn problem(
     let sizes = sizes(situation, history, policy, position);
     let size = |key: &GroupKey| sizes.get(key).copied().unwrap_or(0);
     let mut only: BTreeMap<GroupKey, usize> = BTreeMap::new();
-    let mut relabelled = 0;
     for name in open {
-        let groups: BTreeSet<GroupKey> =
-            policy.groups(&labels(name)).into_iter().filter(|key| size(key) > 0).collect();
-        // A node that is open stays open when its labels change.
-        let has_left_one =
-            groups_ever(history, policy, name).any(|key| size(&key) > 0 && !groups.contains(&key));
+        let groups = on_node(name).labels().map(|labels| policy.groups(labels)).unwrap_or_default();
+        let groups: BTreeSet<GroupKey> = groups.into_iter().filter(|key| size(key) > 0).collect();
         match groups.first() {
-            _ if has_left_one => relabelled += 1,
             None => {
                 return Some(format!(
                     "node {name} is open, which is in no wave up to {position:?}"
@@ -78,7 +70,7 @@ fn problem(
         return Some(format!("{count} nodes of {group:?} are open at {position:?}: {open:?}"));
     }
     let most: usize = sizes.values().sum();
-    (open.len() > most + relabelled).then(|| format!("more than {most} nodes are open: {open:?}"))
+    (open.len() > most).then(|| format!("more than {most} nodes are open: {open:?}"))
 }
 
 /// True if the waves up to a position surely have the node: all nodes of one of its groups, or all
@@ -103,14 +95,53 @@ pub(super) fn surely_reaches(
     })
 }
 
-/// The groups that a node has ever been in.
-fn groups_ever<'a>(
-    history: &'a History,
-    policy: &'a Policy,
-    name: &'a str,
-) -> impl Iterator<Item = GroupKey> + 'a {
-    let states = history.nodes.states().filter(move |(_, node)| node.metadata.name == name);
-    states.flat_map(|(_, node)| policy.groups(&node.metadata.labels))
+/// True if the policy holds an open node, and the rollout can have taken no old pod there before:
+/// one is there that stays, or none has been there.
+fn must_be_held(
+    situation: &Situation,
+    history: &History,
+    policy: &Policy,
+    on_node: &NodeView,
+) -> bool {
+    let Some(node) = on_node.node.filter(|node| policy.holds(&node.metadata.labels)) else {
+        return false;
+    };
+    let has_target = on_node.occupants().any(|our| situation.is_updated(our.pod));
+    let is_old = |pod: &Pod| {
+        situation.ds.owns(&pod.metadata)
+            && pod.node() == Some(&node.metadata.name)
+            && !situation.is_updated(pod)
+    };
+    !has_target
+        && (on_node.deletable().next().is_some()
+            || !history.pods.states().any(|(_, pod)| is_old(pod)))
+}
+
+/// A node whose wave was opened in this attempt, and on which the rollout has begun, although it is
+/// in no open wave any more: until there are another template or other steps, it stays one of its
+/// wave (G11), also if the policy was invalid meanwhile (G33).
+fn left(situation: &Situation, history: &History, record: &Record) -> Option<String> {
+    let current = situation.revisions.current.last()?;
+    let mut records = history.records(&current.metadata.uid);
+    let is_of_attempt = |other: &Record| other.began == record.began && other.steps == record.steps;
+    let (attempt, _) = records.find(|(_, other)| is_of_attempt(other))?;
+    let states = || history.daemon_sets(situation.role).of(&situation.ds.metadata.uid);
+    let was_held = |uid: &str| {
+        states().filter_map(|(_, ds)| ds.policy.valid()).any(|policy| {
+            history.nodes.of(uid).any(|(_, node)| policy.holds(&node.metadata.labels))
+        })
+    };
+    let has_left = |on_node: &NodeView| {
+        let (Some(node), Some(stated)) = (on_node.node, on_node.stated) else { return false };
+        let uid = &node.metadata.uid;
+        let begun = stated.in_waves.begun.filter(|_| !stated.in_waves.is_open);
+        begun.is_some_and(|at| at > attempt && history.nodes.at(uid, at).is_some())
+            && on_node.by_target == Eligibility::ShouldRun
+            && on_node.deletable().all(|pod| situation.is_updated(pod))
+            && !was_held(uid)
+    };
+    let (name, _) = situation.nodes.iter().find(|(_, on_node)| has_left(on_node))?;
+    Some(format!("node {name} is in no open wave any more"))
 }
 
 /// How many nodes of each group may be open at most. A node that is open stays open when its group

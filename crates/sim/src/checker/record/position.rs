@@ -33,8 +33,7 @@ impl Judge<'_> {
         let (policy, position) = (self.policy_of_waves(), position.clone());
         let nodes = self.situation.nodes.iter();
         nodes.filter_map(move |(name, on_node)| {
-            let labels = &on_node.node?.metadata.labels;
-            let counts = policy?.is_in(&position, labels);
+            let counts = policy?.is_in(&position, on_node.labels()?);
             (on_node.is_member && counts).then_some((*name, on_node))
         })
     }
@@ -49,8 +48,7 @@ impl Judge<'_> {
         step: usize,
         is_later: impl Fn(&Group) -> bool,
     ) -> (Vec<Position>, Answer) {
-        let group =
-            |on_node: &NodeView| policy.groups(&on_node.node?.metadata.labels).remove(&step);
+        let group = |on_node: &NodeView| policy.groups(on_node.labels()?).remove(&step);
         let members = self.members(&Position::AllNodes);
         let sure: BTreeSet<Group> = members.filter_map(|(_, on_node)| group(on_node)).collect();
         let may_count = |on_node: &&NodeView| {
