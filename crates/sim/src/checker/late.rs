@@ -1,16 +1,20 @@
 //! Nodes that get the target after the rollout is complete (G40): while more of them have failed
-//! than `maxNodes`, the rollout begins on no further one.
+//! than `maxNodes`, or are lost than `maxLost`, the rollout begins on no further one.
+
+use everynode_core::api::Timestamp;
 
 use super::history::History;
 use super::judged_plan::JudgedPlan;
-use super::model::Phase;
-use super::node_state::TOLERANCE_MS;
+use super::model::{Failure, Phase};
+use super::node_state::{self, TOLERANCE_MS};
 use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
+use crate::view::View;
 
 /// Judges whether a plan may begin on further nodes.
 pub(super) fn check(
+    view: &View,
     situation: &Situation,
     judged: &JudgedPlan,
     history: &History,
@@ -21,26 +25,40 @@ pub(super) fn check(
     let begun: Vec<&str> = deleted.chain(created.map(|(node, _)| node.as_str())).collect();
     let first = begun.first()?;
     let failed = surely_failed(situation, history, &begun)?;
-    let max = max_failed(situation, situation.nodes.len())?;
+    let completed = completed_at(situation, history)?;
+    let lost = node_state::surely_lost(view, situation, history, completed);
+    let rule = rule(situation)?;
+    let touched = situation.nodes.len() + situation.gone;
+    let (max, max_lost) = (rule.max_nodes(touched), rule.max_lost(touched));
     let problem = format!(
-        "a complete rollout begins on {first}, although {failed:?} have failed since, {max} may"
+        "a complete rollout begins on {first}, although {failed:?} have failed since, {max} may, \
+         and {lost:?} are lost, {max_lost} may be"
     );
-    (failed.len() > max).then(|| situation.violation(Property::Gate, problem))
+    let is_held = failed.len() > max || lost.len() > max_lost;
+    is_held.then(|| situation.violation(Property::Gate, problem))
 }
 
 /// True if a complete rollout may begin on no further node.
 pub(super) fn may_be_held(situation: &Situation) -> bool {
-    let failed = situation.nodes.values().filter(|on_node| on_node.has_failed());
-    max_failed(situation, 0).is_some_and(|max| failed.count() > max)
+    let nodes = || situation.nodes.values();
+    let failed = nodes().filter(|on_node| on_node.has_failed()).count() + situation.gone;
+    let lost = nodes().filter(|on_node| on_node.is_lost()).count() + situation.gone;
+    rule(situation).is_some_and(|rule| failed > rule.max_nodes(0) || lost > rule.max_lost(0))
 }
 
-/// How many nodes may fail, if this many have a pod of the target; `None` unless the rollout is
-/// complete, which the adoption of a revision in use is not, and its policy limits them.
-fn max_failed(situation: &Situation, touched: usize) -> Option<usize> {
+/// How many nodes may fail or be lost; `None` unless the rollout is complete, which the adoption of
+/// a revision in use is not, and its policy limits them.
+fn rule<'a>(situation: &Situation<'a>) -> Option<&'a Failure> {
     let Stage::Moving(record) = &situation.stage else { return None };
     let rule = situation.ds.policy.valid()?.failure.as_ref()?;
-    let is_complete = record.phase == Phase::Complete && !record.is_adoption();
-    is_complete.then(|| rule.max_nodes(touched))
+    (record.phase == Phase::Complete && !record.is_adoption()).then_some(rule)
+}
+
+/// When the rollout was complete.
+fn completed_at(situation: &Situation, history: &History) -> Option<Timestamp> {
+    let Stage::Moving(record) = &situation.stage else { return None };
+    let current = situation.revisions.current.last()?;
+    history.phase_stored_at(&current.metadata.uid, record)
 }
 
 /// The nodes that have failed since the rollout was complete, and on which it had begun: one whose
@@ -50,15 +68,12 @@ fn surely_failed<'a>(
     history: &History,
     begun: &[&str],
 ) -> Option<Vec<&'a str>> {
-    let (Stage::Moving(record), current) = (&situation.stage, situation.revisions.current.last()?)
-    else {
-        return None;
-    };
+    let Stage::Moving(record) = &situation.stage else { return None };
     // Nodes that go back do not count as tried.
     if situation.has_bad_pod(record) {
         return None;
     }
-    let completed = history.time_of(history.phase_version(&current.metadata.uid, record)?);
+    let completed = completed_at(situation, history)?;
     let limit_ms = situation.ds.policy.valid()?.ready_within_ms();
     let has_target = |on_node: &NodeView| {
         let mut pods = on_node.occupants().map(|our| our.pod);

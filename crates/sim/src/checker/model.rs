@@ -30,7 +30,7 @@ pub(super) use namespace::Namespace;
 pub(super) use node::Node;
 pub(super) use placement::Eligibility;
 pub(super) use pod::{Change, Pod, PodStatus};
-pub(super) use policy::{Group, Policy, PolicySource, Position, Step, Update, Wait};
+pub(super) use policy::{Failure, Group, Policy, PolicySource, Position, Step, Update, Wait};
 pub(super) use record::{Order, Phase, Record, Verb};
 pub(super) use revision::Revision;
 pub(super) use rollout::Budget;

@@ -4,6 +4,7 @@
 //! checkers use what it states. Here that is judged: a state must be true of the pods and the node
 //! as the replica has seen them. What happened within a minute may have been shown in any order.
 
+mod aside;
 mod blame;
 
 use everynode_core::api::Timestamp;
@@ -142,6 +143,27 @@ pub(super) fn check(view: &View, situation: &Situation, history: &History) -> Op
             format!("node {name} is {:?}, {problem}; its pods are {pods:?}", stated.state);
         Some(situation.violation(Property::State, message))
     })
+}
+
+/// The nodes that are lost, and on which the rollout has surely begun since this time, when their
+/// pods were available (G40).
+pub(super) fn surely_lost<'a>(
+    view: &View,
+    situation: &'a Situation,
+    history: &History,
+    since: Timestamp,
+) -> Vec<&'a str> {
+    let Some(policy) = situation.ds.policy.valid() else { return Vec::new() };
+    let attempt = situation.attempt(history);
+    let is_it = |on_node: &NodeView| {
+        let (Some(node), Some(stated)) = (on_node.node, on_node.stated) else { return false };
+        let begun =
+            stated.begun_at.filter(|at| at.0 > since.max(stated.known_since).0 + UNORDERED_MS);
+        let claim = Claim { view, situation, history, policy, on_node, node, stated, attempt };
+        on_node.is_lost() && begun.is_some() && claim.was_surely_well()
+    };
+    let nodes = situation.nodes.iter();
+    nodes.filter(|(_, on_node)| is_it(on_node)).map(|(name, _)| *name).collect()
 }
 
 /// A replica's statement about a node, and what it is judged by.
@@ -313,7 +335,7 @@ impl Claim<'_, '_> {
         let is_down = !self.node.is_ready()
             && (!self.node.is_unready() || self.had_available_pod_within(REPAIRABLE_MS))
             || unscheduled.any(|our| !self.was_tried(our.pod)) && !self.node.is_unready();
-        self.policy.holds(&self.node.metadata.labels)
+        self.on_node.is_held(Some(self.policy))
             || self.policy.is_leaving(self.node)
             || is_tainted && self.is_open()
             || is_down
@@ -362,10 +384,17 @@ impl Claim<'_, '_> {
         };
         // On a machine that came later it was not available before.
         let known = self.stated.known_since.max(self.node.created().unwrap_or_default());
-        let after = self.history.time_of(self.attempt).max(known).0;
+        let after = self.attempt_at().max(known).0;
+        let is_timed = self.is_attempt_timed();
         match (outage, &old[..]) {
             (Outage::New | Outage::Taken, pods) if pods.iter().any(is_available) => {
                 Some("although its old pod is available")
+            }
+            (Outage::New, [our]) if is_timed && self.was_broken_since(our, self.attempt_at()) => {
+                Some("although its old pod was unavailable before the attempt began")
+            }
+            (Outage::Taken, [our]) if is_timed && self.was_broken_since(our, self.long_ago()) => {
+                Some("although its old pod has been unavailable for long")
             }
             (Outage::None, [our]) if !self.situation.may_be_available(our.pod) => {
                 let until = self.available_until(our.pod)?;
@@ -393,9 +422,14 @@ impl Claim<'_, '_> {
             () if !self.is_touched() && !self.is_open() => Some("although its wave is closed"),
             () if self.is_surely_done() => Some("although it is done"),
             () if was_passed && !self.was_done() => Some("as if it had been done"),
-            () if is_down_before => Some("although it was down before"),
+            () if is_down_before || self.is_down_since_before() => {
+                Some("although it was down before")
+            }
             () if limit_ms.is_some_and(|limit_ms| self.lasts(limit_ms)) => {
                 Some("which takes too long")
+            }
+            () if limit_ms.is_some_and(|limit_ms| self.lasts_with_others(limit_ms)) => {
+                Some("which takes too long, whoever deletes its pods")
             }
             () if self.has_surely_failed() => Some("although a pod restarts too often"),
             () => None,
@@ -414,14 +448,7 @@ impl Claim<'_, '_> {
     /// for longer than this.
     fn lasts(&self, limit_ms: i64) -> bool {
         let since = Timestamp(self.situation.now.0 - limit_ms - UNORDERED_MS);
-        let is_failure = |outcome: &WriteOutcome| {
-            matches!(outcome.result.write, Write::WriteRecord { .. })
-                && !matches!(outcome.result.outcome, Outcome::Written { .. })
-                && outcome.arrived_at > since
-        };
-        // The times are measured anew then.
-        let is_restarted =
-            self.history.time_of(self.attempt) > since || self.view.outcomes.iter().any(is_failure);
+        let is_restarted = self.attempt_at() > since || self.has_lost_record(since);
         let is_old = |pod: &Pod| {
             let unready = pod.ready_since.or(pod.created());
             !pod.is_ready && pod.change.is_none() && unready.is_some_and(|at| at < since)
@@ -436,6 +463,16 @@ impl Claim<'_, '_> {
             && !our.is_going
             && is_old(our.pod)
             && (self.was_since(since, |node| !is_absent(node)) || self.was_since(since, is_absent))
+    }
+
+    /// True if a record could not be written since this time: then times are measured anew (G15).
+    fn has_lost_record(&self, since: Timestamp) -> bool {
+        let mut outcomes = self.view.outcomes.iter();
+        outcomes.any(|outcome: &WriteOutcome| {
+            matches!(outcome.result.write, Write::WriteRecord { .. })
+                && !matches!(outcome.result.outcome, Outcome::Written { .. })
+                && outcome.arrived_at > since
+        })
     }
 
     fn is_here(&self, pod: &Pod) -> bool {
@@ -454,7 +491,7 @@ impl Claim<'_, '_> {
         let situation = self.situation;
         let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
         match (all.next(), all.next()) {
-            (None, _) => must_run_none && !self.is_absent(),
+            (None, _) => must_run_none && !self.is_absent() && !self.may_be_barred(),
             (Some(our), None) => {
                 self.on_node.by_target.keeps()
                     && !our.is_going
@@ -474,60 +511,12 @@ impl Claim<'_, '_> {
         let has_none = must_run_none && self.on_node.occupants().all(|our| our.is_going);
         match () {
             () if !has_new && !has_none => Some("without an available pod of the target alone"),
+            () if !has_new && self.is_surely_barred() => {
+                Some("although it lost its old pod, and nothing was tried")
+            }
             () if self.has_surely_failed() => Some("although a pod restarts too often"),
             () => None,
         }
-    }
-
-    /// "Something else than the template is the reason."
-    fn set_aside(&self, reason: SetAside) -> Problem {
-        let by_target = self.on_node.by_target;
-        let is_true = match reason {
-            SetAside::Held => self.policy.holds(&self.node.metadata.labels) && !self.is_touched(),
-            SetAside::Down => {
-                let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
-                !self.node.is_ready() && !self.must_be_repaired() || is_unscheduled
-            }
-            SetAside::Leaving => self.policy.is_leaving(self.node),
-            SetAside::Tainted => {
-                by_target == Eligibility::MayKeep
-                    || self.on_node.eligibility == Eligibility::MayKeep
-            }
-            SetAside::Excluded => by_target == Eligibility::MustNotRun && self.has_old(),
-            SetAside::Joined => self.last_old().is_none_or(|(end, old)| {
-                let is_old = |pod: &Pod| pod.metadata.uid == old.metadata.uid;
-                let first_new = self.first_here(|pod| self.situation.is_updated(pod));
-                let first_old = self.first_here(is_old).map_or(i64::MAX, |at| at.0 + UNORDERED_MS);
-                // Until watches have surely shown another hash of its revision, it had the target.
-                let shown = Timestamp(self.history.time_of(end).0 - UNORDERED_MS);
-                let mut former = self.history.former_hashes(self.situation.ds, shown);
-                former.any(|hash| old.metadata.hash() == Some(hash))
-                    || first_new.is_some_and(|at| at.0 <= first_old)
-            }),
-            SetAside::BrokenBefore => {
-                let took_ms = self.stated.since.0 - self.stated.at_stage_since.0;
-                took_ms + TOLERANCE_MS >= self.least_limit_ms() && !self.is_surely_done()
-            }
-            SetAside::Lost => self.is_absent() && self.was_absent_for(self.least_limit_ms()),
-            SetAside::NotAgreed => false,
-        };
-        (!is_true).then_some("which is not true")
-    }
-
-    /// True if the node has been down or leaving for as long, but for moments: a replica need not
-    /// have looked at it then.
-    fn was_absent_for(&self, limit_ms: i64) -> bool {
-        let (history, uid) = (self.history, &self.node.metadata.uid);
-        let is_absent = |node: &Node| self.policies().any(|(_, policy)| policy.is_absent(node));
-        let was_back = |at: u64| {
-            let until = history.version_before(Timestamp(history.time_of(at).0 + UNORDERED_MS));
-            history.nodes.was_always(uid, (at, until), |node| !is_absent(node))
-        };
-        let states = || history.nodes.of(uid).filter(|(at, _)| *at <= self.view.feeds.nodes);
-        let back = states().map(|(at, _)| at).filter(|at| was_back(*at)).max();
-        let absent = states().find(|(at, node)| Some(*at) > back && is_absent(node));
-        let since = absent.map(|(at, _)| history.time_of(at));
-        since.is_some_and(|since| self.situation.now.0 - since.0 + TOLERANCE_MS > limit_ms)
     }
 
     /// True if the node has been so since this time, as far as the replica has seen.
@@ -535,22 +524,6 @@ impl Claim<'_, '_> {
         let seen = self.view.feeds.nodes;
         let versions = (self.history.version_before(since).min(seen), seen);
         self.history.nodes.was_always(&self.node.metadata.uid, versions, is_it)
-    }
-
-    /// True if the old pod of a node that is not ready must be replaced, because that may be why:
-    /// no pod has been available for more than a minute (G33).
-    fn must_be_repaired(&self) -> bool {
-        let since = self.situation.now.0 - REPAIRABLE_MS - UNORDERED_MS;
-        let all: Vec<&OurPod> = self.on_node.occupants().collect();
-        let [our] = all[..] else { return false };
-        let unready = our.pod.ready_since.or(our.pod.created());
-        self.node.is_unready()
-            && !self.situation.may_keep_unchangeable_pods()
-            && !self.has_target()
-            && !our.is_going
-            && !our.pod.is_ready
-            && self.stated.at_stage_since.0 < since
-            && unready.is_some_and(|at| at.0 < since)
     }
 }
 

@@ -1,7 +1,9 @@
 //! For which nodes the template is blamed (G34).
 
+use everynode_core::api::Timestamp;
+
 use super::{Claim, Problem, TOLERANCE_MS, UNORDERED_MS, limit_ms};
-use crate::checker::model::{DaemonSet, Pod, Policy, Update};
+use crate::checker::model::{DaemonSet, Eligibility, Pod, Policy, Update};
 use crate::checker::situation::OurPod;
 use crate::checker::stage::Stage;
 use crate::role::Role;
@@ -32,11 +34,25 @@ impl Claim<'_, '_> {
                 .any(|our| !self.situation.is_updated(our.pod) || our.pod.change.is_some());
         match () {
             () if self.is_absent() => Some("although it is down or leaves"),
+            () if cannot_change && !is_repeated && self.was_surely_broken() => {
+                Some("although its pod was broken before")
+            }
             () if cannot_change => None,
             () if !self.may_have_been_well() => Some("although it had no available pod before"),
             () if !is_late && !restarts_too_often() => Some("too early"),
             () => None,
         }
+    }
+
+    /// True if the only pod of the node is an old one that has surely been unavailable since before
+    /// the attempt, and since before the replica looked for a reason (G34, G56).
+    fn was_surely_broken(&self) -> bool {
+        let all: Vec<&OurPod> = self.on_node.occupants().collect();
+        let [our] = all[..] else { return false };
+        !our.is_going
+            && !self.situation.is_updated(our.pod)
+            && self.was_broken_since(our, self.attempt_at())
+            && self.was_broken_since(our, self.stated.since)
     }
 
     /// The states of the DaemonSet, with its policy while that is valid: a node that has failed or
@@ -62,10 +78,18 @@ impl Claim<'_, '_> {
     fn may_have_been_well(&self) -> bool {
         let created = self.node.created().map_or(0, |at| at.0);
         let took_over = self.stated.known_since.0 + UNORDERED_MS > created;
-        let mut pods = self.history.pods.states().map(|(_, pod)| pod);
+        // Pods of an earlier machine of that name say nothing of this one.
+        let first = self.history.nodes.of(&self.node.metadata.uid).next();
+        let came = first.map_or(0, |(at, _)| at);
+        let was_well =
+            |pod: &Pod| pod.is_ready && self.is_here(pod) && !self.situation.is_updated(pod);
+        let mut pods = self.history.pods.histories().flat_map(|(_, states)| {
+            let known = states.partition_point(|(at, _)| *at <= came).saturating_sub(1);
+            &states[known..]
+        });
         self.situation.role == Role::Beside
             || took_over
-            || pods.any(|pod| pod.is_ready && self.is_here(pod) && !self.situation.is_updated(pod))
+            || pods.any(|(_, pod)| pod.as_deref().is_some_and(was_well))
     }
 
     /// True if the node must have failed, because a pod restarts too often, even if it is
@@ -88,12 +112,40 @@ impl Claim<'_, '_> {
     }
 
     /// True if the last pod of another revision was surely available to its end.
-    fn was_surely_well(&self) -> bool {
+    pub(super) fn was_surely_well(&self) -> bool {
         // A replica whose watch is behind when it begins on the pod may not have seen it (G34).
         let long_s = 2 * self.situation.ds.min_ready_seconds + 1 + UNORDERED_MS / 1_000;
         let Some((end, pod)) = self.last_old() else { return false };
         let until = self.history.time_of(end).min(self.situation.now);
         !pod.has_ended() && pod.is_available(long_s, until)
+    }
+
+    /// True if the node has surely been without an available pod of the target for longer than
+    /// this, also if somebody has deleted its pods of the target meanwhile (G34).
+    pub(super) fn lasts_with_others(&self, limit_ms: i64) -> bool {
+        let since = Timestamp(self.situation.now.0 - limit_ms - UNORDERED_MS);
+        let (pods, feeds) = (&self.history.pods, self.view.feeds);
+        let version = self.history.version_before(since).min(feeds.pods);
+        let is_safe =
+            |pod: &Pod| self.situation.is_updated(pod) && !pod.is_ready && pod.change.is_none();
+        let mut here = pods
+            .histories()
+            .filter_map(|(_, states)| {
+                let known = states.partition_point(|(at, _)| *at <= version).saturating_sub(1);
+                let seen = states.partition_point(|(at, _)| *at <= feeds.pods);
+                let all = states.get(known..seen)?;
+                all.iter()
+                    .any(|(_, pod)| pod.as_deref().is_some_and(|it| self.is_here(it)))
+                    .then_some(all)
+            })
+            .peekable();
+        let had_target = pods.seen(version).values().any(|pod| self.is_here(pod) && is_safe(pod));
+        self.stated.since.max(self.stated.known_since).max(self.attempt_at()) < since
+            && had_target
+            && !self.has_lost_record(since)
+            && self.on_node.by_target == Eligibility::ShouldRun
+            && self.was_since(since, |node| !self.policy.is_absent(node))
+            && here.all(|all| all.iter().all(|(_, pod)| pod.as_deref().is_none_or(is_safe)))
     }
 
     /// The last pod of another revision that the replica has seen here in this attempt, as it was
