@@ -289,15 +289,14 @@ fn is_true_of(situation: &Situation, record: &Record, reason: &str) -> bool {
         // The same after its bake time and its approval.
         (Phase::Baking, "Updating") => is_approved() && has_blocker(),
         (Phase::Baking, "AwaitingApproval") => !is_approved(),
-        (Phase::Baking, _) => false,
         (Phase::Updating, "OutsideWindow") => awaits_window,
         // One with `readyWithin` fails instead (G15, G47).
-        (Phase::Updating, "ProgressDeadlineExceeded") => {
+        (Phase::Baking | Phase::Updating, "ProgressDeadlineExceeded") => {
             let rule = situation.ds.policy.valid().and_then(|policy| policy.failure.as_ref());
             let fails = rule.is_some_and(|rule| rule.ready_within_ms.is_some());
             !fails && !awaits_window && has_blocker()
         }
-        (_, reason) => reason == "Updating" && !awaits_window,
+        (phase, reason) => phase != Phase::Baking && reason == "Updating" && !awaits_window,
     }
 }
 
@@ -355,7 +354,9 @@ fn missing_record(situation: &Situation) -> Option<&'static str> {
             situation.is_updated(our.pod) && situation.is_surely_available(our.pod)
         })
     };
+    let is_promoted = situation.is_promoted_in_full();
     let is_done = |on_node: &NodeView| match on_node.eligibility {
+        _ if is_promoted && on_node.node.is_some_and(|it| it.unreachable_since().is_some()) => true,
         Eligibility::ShouldRun => has_target(on_node),
         Eligibility::NoNode => true,
         Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),

@@ -129,11 +129,27 @@ impl Judge<'_> {
         (*new != expected).then(|| "should be superseded".to_owned())
     }
 
-    /// The text of an order that names another revision than the target: it does not concern an
-    /// attempt that begins.
-    fn foreign_order(&self) -> Option<String> {
+    /// The text of an order without effect on an attempt that begins: it names another revision
+    /// than the target, or may have been reported before, if the new record states it (G10, G43).
+    fn idle_order(&self, new: &Record) -> Option<String> {
         let order = self.situation.ds.order.as_ref()?;
-        (!self.is_target(&order.hash)).then(|| order.text.clone())
+        let may_be_reported =
+            || new.order.as_ref() == Some(&order.text) && self.may_be_reported(order);
+        (!self.is_target(&order.hash) || may_be_reported()).then(|| order.text.clone())
+    }
+
+    /// True if a replica may have reported an order as one without effect: it came while nothing
+    /// guarded the rollout, or its record could not be read (G10, G43).
+    fn may_be_reported(&self, order: &Order) -> bool {
+        let (ds, seen) = (self.situation.ds, self.view.feeds);
+        let states = self.history.daemon_sets(self.situation.role).of(&ds.metadata.uid);
+        let mut states = states.filter(|(at, ds)| {
+            *at <= seen.daemon_sets && ds.order.as_ref().is_some_and(|it| it.text == order.text)
+        });
+        let mut revisions = self.history.revisions.states();
+        states.any(|(_, ds)| {
+            ds.policy.valid().is_none() || self.situation.role == Role::Beside && !ds.is_on_delete
+        }) || revisions.any(|(_, it)| it.has_unreadable_record && ds.owns(&it.metadata))
     }
 
     /// Why the record of the target must not change like this.
@@ -163,7 +179,7 @@ impl Judge<'_> {
         match (&self.situation.stage, old, policy) {
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
             (Stage::Halted { .. }, Some(old), _) if self.situation.begins_anew(old) => {
-                let order = old.order.clone().or_else(|| self.foreign_order());
+                let order = old.order.clone().or_else(|| self.idle_order(new));
                 self.differs(new, &pending(new, order))
             }
             (_, Some(old), _) if old.order != new.order => {
@@ -182,7 +198,7 @@ impl Judge<'_> {
                 self.order(&failed, new, self.policy_of_waves())
             }
             (Stage::Halted { .. }, None, _) => {
-                self.differs(new, &pending(new, self.foreign_order()))
+                self.differs(new, &pending(new, self.idle_order(new)))
             }
             (Stage::Moving(old), _, Some(policy)) => self.progress(old, new, policy),
             (stage, ..) => Some(format!("changes in stage {stage:?}")),
@@ -191,7 +207,7 @@ impl Judge<'_> {
 
     /// The record of a rollout that begins.
     fn beginning(&self, old: Option<&Record>, new: &Record, policy: &Policy) -> Option<String> {
-        let order = old.and_then(|old| old.order.clone()).or_else(|| self.foreign_order());
+        let order = old.and_then(|old| old.order.clone()).or_else(|| self.idle_order(new));
         let is_done = self.incomplete(&Position::AllNodes).is_none() && !self.is_undone();
         let has_begun = old.is_some_and(|old| old.phase != Phase::Pending);
         let (phase, position) = match () {
@@ -250,11 +266,9 @@ impl Judge<'_> {
         if records.any(|record| record.order.as_ref() == Some(&order.text)) {
             return Some("carries out an order a second time".to_owned());
         }
-        let changed = if self.is_target(&order.hash) {
-            self.ordered(old, new, order, policy)
-        } else {
-            old.clone()
-        };
+        let idle = Record { order: new.order.clone(), ..old.clone() };
+        let is_idle = !self.is_target(&order.hash) || *new == idle && self.may_be_reported(order);
+        let changed = if is_idle { idle } else { self.ordered(old, new, order, policy) };
         self.differs(new, &Record { order: Some(order.text.clone()), ..changed })
     }
 

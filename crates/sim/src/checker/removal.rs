@@ -100,12 +100,13 @@ impl<'a> Situation<'a> {
             && on_node.node.is_some_and(allows)
     }
 
-    /// True if the rollout may have to wait before a wave that removes pods.
+    /// True if the rollout may have to wait before a wave that removes pods: not once somebody has
+    /// promoted it.
     pub(super) fn may_await_removals(&self) -> bool {
         let Some(policy) = self.ds.policy.valid().filter(|_| self.goes_forward()) else {
             return false;
         };
-        if matches!(&self.stage, Stage::Moving(record) if record.is_promoted_in_full()) {
+        if matches!(&self.stage, Stage::Moving(record) if record.is_promoted()) {
             return false;
         }
         let (pods, removed) = (self.nodes_with_pods(), self.possible_removals());

@@ -19,7 +19,7 @@ impl Judge<'_> {
             position: Position::AllNodes,
             approvals: Vec::new(),
             reason: Some("Adopted".to_owned()),
-            order: self.foreign_order(),
+            order: self.idle_order(new),
             failed_nodes: Vec::new(),
             is_rolled_back: false,
             ..new.clone()
@@ -112,7 +112,8 @@ impl Judge<'_> {
             .then_some("changes before the revision in use is recorded")
     }
 
-    /// A rollout that goes to all nodes without a policy is complete when they have the target.
+    /// A rollout that was promoted in full is complete without a policy when all nodes have the
+    /// target whose kubelets answer, and one has it (G43).
     pub(super) fn completion_without_policy(&self, old: &Record, new: &Record) -> Option<String> {
         let complete = Record { phase: Phase::Complete, since: new.since, ..old.clone() };
         // One that was tried before, and is in use now (G37).
@@ -130,12 +131,18 @@ impl Judge<'_> {
                 self.situation.is_updated(our.pod) && self.situation.may_be_available(our.pod)
             })
         };
+        let is_promoted = old.is_promoted_in_full();
+        let is_silent = |on_node: &NodeView| {
+            is_promoted && on_node.node.is_some_and(|node| node.unreachable_since().is_some())
+        };
         let is_done = |on_node: &NodeView| match on_node.eligibility {
+            _ if is_silent(on_node) => true,
             Eligibility::ShouldRun => has_target(on_node),
             Eligibility::NoNode => true,
             Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),
         };
-        if !self.situation.nodes.values().all(is_done) {
+        let nodes = || self.situation.nodes.values();
+        if !nodes().all(is_done) || nodes().any(is_silent) && !nodes().any(has_target) {
             return Some("is complete without the target on all nodes".to_owned());
         }
         self.differs(new, &expected)
