@@ -328,14 +328,15 @@ impl Claim<'_, '_> {
         }
     }
 
-    /// True if the node must be set aside while the rollout has done nothing there.
+    /// True if the node must be set aside while the rollout has done nothing there. One that is
+    /// held and has lost its pod to an earlier attempt uses the budget instead (G14).
     fn must_be_aside(&self) -> bool {
         let is_tainted = self.on_node.by_target == Eligibility::MayKeep;
         let mut unscheduled = self.of_others().filter(|our| our.pod.is_unschedulable);
         let is_down = !self.node.is_ready()
             && (!self.node.is_unready() || self.had_available_pod_within(REPAIRABLE_MS))
             || unscheduled.any(|our| !self.was_tried(our.pod)) && !self.node.is_unready();
-        self.on_node.is_held(Some(self.policy))
+        self.on_node.is_held(Some(self.policy)) && !self.on_node.is_taken()
             || self.policy.is_leaving(self.node)
             || is_tainted && self.is_open()
             || is_down

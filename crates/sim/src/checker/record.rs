@@ -139,17 +139,18 @@ impl Judge<'_> {
     }
 
     /// True if a replica may have reported an order as one without effect: it came while nothing
-    /// guarded the rollout, or its record could not be read (G10, G43).
+    /// guarded the rollout, its record could not be read, or the target was another one (G10, G43).
     fn may_be_reported(&self, order: &Order) -> bool {
         let (ds, seen) = (self.situation.ds, self.view.feeds);
         let states = self.history.daemon_sets(self.situation.role).of(&ds.metadata.uid);
         let mut states = states.filter(|(at, ds)| {
             *at <= seen.daemon_sets && ds.order.as_ref().is_some_and(|it| it.text == order.text)
         });
-        let mut revisions = self.history.revisions.states();
+        let is_stated = |record: &Record| record.order.as_ref() == Some(&order.text);
+        let mut revisions = self.history.revisions.states().filter(|(_, it)| ds.owns(&it.metadata));
         states.any(|(_, ds)| {
             ds.policy.valid().is_none() || self.situation.role == Role::Beside && !ds.is_on_delete
-        }) || revisions.any(|(_, it)| it.has_unreadable_record && ds.owns(&it.metadata))
+        }) || revisions.any(|(_, it)| it.has_unreadable_record || it.is_recorded(is_stated))
     }
 
     /// Why the record of the target must not change like this.
