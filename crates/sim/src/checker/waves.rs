@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::History;
-use super::model::{Eligibility, Group, Pod, Policy, Position, Record};
+use super::model::{Eligibility, Group, Node, Pod, Policy, Position, Record};
 use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
@@ -126,19 +126,26 @@ fn left(situation: &Situation, history: &History, record: &Record) -> Option<Str
     let is_of_attempt = |other: &Record| other.began == record.began && other.steps == record.steps;
     let (attempt, _) = records.find(|(_, other)| is_of_attempt(other))?;
     let states = || history.daemon_sets(situation.role).of(&situation.ds.metadata.uid);
-    let was_held = |uid: &str| {
-        states().filter_map(|(_, ds)| ds.policy.valid()).any(|policy| {
-            history.nodes.of(uid).any(|(_, node)| policy.holds(&node.metadata.labels))
-        })
+    let is_held = |node: &Node| {
+        let mut policies = states().filter_map(|(_, ds)| ds.policy.valid());
+        policies.any(|policy| policy.holds(&node.metadata.labels))
+    };
+    // Held with the target, a node leaves its place to no other one.
+    let has_target = |name: &str| {
+        let mut pods = history.pods.states().filter(|(at, _)| *at > attempt);
+        pods.any(|(_, pod)| pod.node() == Some(name) && situation.is_updated(pod))
+    };
+    let may_be_held = |node: &Node, begun: u64| {
+        history.nodes.at(&node.metadata.uid, begun).is_none_or(is_held)
+            || has_target(&node.metadata.name)
+                && history.nodes.of(&node.metadata.uid).any(|(_, node)| is_held(node))
     };
     let has_left = |on_node: &NodeView| {
         let (Some(node), Some(stated)) = (on_node.node, on_node.stated) else { return false };
-        let uid = &node.metadata.uid;
         let begun = stated.in_waves.begun.filter(|_| !stated.in_waves.is_open);
-        begun.is_some_and(|at| at > attempt && history.nodes.at(uid, at).is_some())
+        begun.is_some_and(|at| at > attempt && !may_be_held(node, at))
             && on_node.by_target == Eligibility::ShouldRun
             && on_node.deletable().all(|pod| situation.is_updated(pod))
-            && !was_held(uid)
     };
     let (name, _) = situation.nodes.iter().find(|(_, on_node)| has_left(on_node))?;
     Some(format!("node {name} is in no open wave any more"))
