@@ -154,8 +154,11 @@ impl Claim<'_, '_> {
         let after = self.attempt_at().0 + UNORDERED_MS;
         let was_available_until = |our: &OurPod| self.available_until(our.pod).map(|at| at.0);
         let since = Timestamp(self.situation.now.0 - self.least_limit_ms() - TOLERANCE_MS);
+        // By a wrong clock the attempt may seem to have begun later.
+        let is_timed = self.is_attempt_timed();
         let is_recent = |our: &OurPod| {
-            our.pod.is_ready || was_available_until(our).is_some_and(|at| at > after.max(since.0))
+            let until = was_available_until(our).filter(|_| is_timed);
+            our.pod.is_ready || until.is_some_and(|at| at > after.max(since.0))
         };
         self.situation.may_keep_unchangeable_pods() && self.has_old() && !old.any(is_recent)
     }
