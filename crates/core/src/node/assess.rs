@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{DaemonSet, Now, RevisionHash, Timestamp, UpdateStrategy};
+use crate::api::{DaemonSet, Now, PodPhase, RevisionHash, Timestamp, UpdateStrategy};
 use crate::placement::Eligibility;
 use crate::revisions::RevisionLabels;
 
@@ -252,9 +252,9 @@ impl<'a> Assessor<'a> {
     }
 
     /// Where overrides are those of running pods: sets the next step of a node whose pod gets
-    /// another one, unless it goes, and if a pod that was changed uses the budget (G57). One on a
-    /// node whose kubelet does not answer uses none. Returns when that step changes without an
-    /// observation.
+    /// another one, unless it goes, and if a pod that was changed uses the budget, or its successor
+    /// that does not run yet (G57). One on a node whose kubelet does not answer uses none. Returns
+    /// when that step changes without an observation.
     fn assess_overrides(&self, slot: &Slot, assessment: &mut NodeAssessment) -> Option<Timestamp> {
         let may_run = slot.eligibility.should_continue_running();
         if !self.labels.are_overrides_of_running() || !may_run {
@@ -264,8 +264,15 @@ impl<'a> Assessor<'a> {
         let was_changed =
             |pod: &PodView| pod.was_changed() || self.labels.tag(pod.labels).is_some();
         let is_down = |pod: &PodView| was_changed(pod) && !self.is_available(pod);
+        let has_run = |pod: &PodView| pod.phase == PodPhase::Running;
+        let is_successor =
+            slot.assessment.budget_use.contains(BudgetUse::CHANGED) && !pods.clone().any(has_run);
+        let is_changed = is_successor || pods.clone().any(is_down);
         let is_reachable = !slot.flags.contains(SlotFlags::UNREACHABLE);
-        assessment.budget_use.set(BudgetUse::CHANGED, is_reachable && pods.clone().any(is_down));
+        assessment.budget_use.set(BudgetUse::CHANGED, is_reachable && is_changed);
+        if !is_reachable && is_changed {
+            assessment.budget_use.remove(BudgetUse::UNAVAILABLE);
+        }
         let stays = assessment.step == Step::None;
         let pod = pods.find(|pod| stays && pod.flags.contains(PodFlags::GETS_OVERRIDE))?;
         let starts_until = pod

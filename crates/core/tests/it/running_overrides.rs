@@ -2,11 +2,12 @@
 //! templates, faults, answers of kubelets and restarts in any sequence: running pods get the
 //! override of their node, and none is deleted for that (G57).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    ChangeState, PodChange, PolicySource, Template, Timestamp, UpdateStrategy,
+    ChangeState, PodChange, PodName, PolicySource, Template, Timestamp, UpdateStrategy,
 };
 use everynode_core::api::{Placement, Pod, Readiness, RolloutPhase};
 use everynode_core::daemon_set::{Config, Mode};
@@ -19,6 +20,9 @@ use crate::support::{Fault, World, daemon_set};
 
 /// For how long a pod that is ready counts as one that starts.
 const STARTING: Duration = Duration::from_secs(60);
+
+/// The default of `readyWithin`.
+const READY_WITHIN: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -90,6 +94,8 @@ struct Beside {
     /// True if the API server has refused to change a pod.
     has_refused: bool,
     contents: [u8; 2],
+    /// Since when pods are being changed, as far as plans have seen it.
+    changing: BTreeMap<PodName, Timestamp>,
 }
 
 impl Beside {
@@ -105,7 +111,9 @@ impl Beside {
             world.apply_node(labelled_node(number, usize::from(number % 3)));
         }
         world.settle();
-        Self { world, has_refused: false, contents }
+        let mut beside = Self { world, has_refused: false, contents, changing: BTreeMap::new() };
+        beside.record_changes();
+        beside
     }
 
     fn apply(&mut self, step: Step) {
@@ -163,10 +171,22 @@ impl Beside {
         }
     }
 
+    /// Records since when pods are being changed.
+    fn record_changes(&mut self) {
+        let now = self.world.now;
+        let is_changing = |pod: &&Pod| pod.change.is_some();
+        let changing = self.world.server.pods.values().filter(is_changing);
+        let since = |pod: &Pod| self.changing.get(&pod.name).copied().unwrap_or(now);
+        self.changing = changing.map(|pod| (pod.name.clone(), since(pod))).collect();
+    }
+
     /// No revision and no pod is made, and no pod is deleted that has the template. Of pods that
     /// are available, and have not just started, one at most is taken away for another template or
-    /// override, and none while another one is being changed.
-    fn check(&self, plan: &Plan) {
+    /// override, and none while another one is being changed: for another template that counts for
+    /// `readyWithin` (G14).
+    fn check(&mut self, plan: &Plan) {
+        self.record_changes();
+        let now = self.world.now;
         let pods = &self.world.server.pods;
         let is_old = |pod: &Pod| match pod.readiness {
             Readiness::ReadySince(since) => since + STARTING <= self.world.now,
@@ -191,7 +211,14 @@ impl Beside {
             |pod: &&Pod| !pod.terminating && pod.change.as_deref().is_some_and(goes_on);
         assert!(taken <= 1, "{:?}", plan.writes);
         if taken == 1 {
-            let under_way: Vec<_> = pods.values().filter(is_under_way).collect();
+            let is_for_template =
+                plan.writes.iter().any(|write| matches!(write, Write::DeletePod(_)));
+            let uses_budget = |pod: &&Pod| {
+                let is_long = |since: &Timestamp| *since + READY_WITHIN <= now;
+                !(is_for_template && self.changing.get(&pod.name).is_some_and(is_long))
+            };
+            let under_way: Vec<_> =
+                pods.values().filter(is_under_way).filter(uses_budget).collect();
             assert!(under_way.is_empty(), "{under_way:?} {:?}", plan.writes);
         }
         for write in &plan.writes {

@@ -25,6 +25,8 @@ pub struct NodeCounts {
     pub in_flight: usize,
     /// Nodes that use the budget of a guarded rollout that goes forward (G14).
     pub in_use: usize,
+    /// The same, and nodes whose pod an override has changed that is not available (G57).
+    pub in_use_or_changed: usize,
     /// Nodes of which an earlier guarded rollout took the available pod away (G14), or another
     /// override (G57).
     pub taken: usize,
@@ -64,18 +66,18 @@ impl NodeCounts {
 
     /// On how many more nodes an available pod may get another override (G57).
     pub(in crate::daemon_set) const fn room_for_overrides(&self, max: usize) -> usize {
-        max.saturating_sub(self.in_use)
+        max.saturating_sub(self.in_use_or_changed)
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 12] {
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 13] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
             Scheduling::Unneeded | Scheduling::Misscheduled | Scheduling::Missing => (None, false),
         };
-        let is_changed = budget_use.contains(BudgetUse::CHANGED);
-        let is_unavailable = is_changed || budget_use.contains(BudgetUse::UNAVAILABLE);
+        let is_unavailable = budget_use.contains(BudgetUse::UNAVAILABLE);
         let is_in_use = progress.is_in_flight() || is_unavailable;
+        let is_changed = budget_use.contains(BudgetUse::CHANGED);
         [
             (&mut self.desired, assessment.is_desired()),
             (&mut self.current, health.is_some()),
@@ -87,7 +89,8 @@ impl NodeCounts {
             (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
             (&mut self.in_flight, progress.is_in_flight()),
             (&mut self.in_use, is_in_use),
-            (&mut self.taken, is_changed || budget_use.contains(BudgetUse::TAKEN)),
+            (&mut self.in_use_or_changed, is_in_use || is_changed),
+            (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
             (&mut self.asked, budget_use.contains(BudgetUse::ASKED)),
         ]
     }

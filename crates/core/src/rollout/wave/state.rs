@@ -14,7 +14,9 @@ use bitflags::bitflags;
 
 use crate::api::{Node, PodTrouble, Timestamp};
 use crate::config::Clocks;
-use crate::node::{Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, Wave};
+use crate::node::{
+    BudgetUse, Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, Wave,
+};
 
 use super::super::images::PullProgress;
 use super::super::input::RolloutInput;
@@ -76,7 +78,7 @@ bitflags! {
         /// The watch has just shown the deletion of a pod, or its change in place.
         const SEEN = 1;
         /// The pod was available, or may have been before this controller looked, and the node has
-        /// had no such pod since.
+        /// had no such pod since. So it is with one that an override has changed (G57).
         const TAKEN = 1 << 1;
     }
 }
@@ -281,7 +283,9 @@ impl NodeHistory {
         self.restarts.record(observed.restarts, || observed.has_pod_before(judgement));
         let is_available = observed.has(Holds::AVAILABLE);
         // It may be shown after another template that it was not for.
-        let is_taken = self.is_taken() || is_loss_seen && self.without_pod_since.is_none();
+        let is_changed = slot.assessment.budget_use.contains(BudgetUse::CHANGED);
+        let is_lost = is_changed || is_loss_seen && self.without_pod_since.is_none();
+        let is_taken = self.is_taken() || is_lost;
         let needs_pod = !is_available && observed.eligibility.should_run();
         self.loss = if is_taken && needs_pod { Loss::TAKEN } else { Loss::empty() };
         if is_available {

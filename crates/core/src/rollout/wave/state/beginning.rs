@@ -204,7 +204,12 @@ impl NodeHistory {
                 WhenBegun::Broken
             }
             _ if was_broken => WhenBegun::Broken,
-            Past::Other | Past::Several if judgement.is_complete() => WhenBegun::Late,
+            // One whose pod was there when the rollout became complete is not late.
+            Past::Other | Past::Several
+                if judgement.is_complete() && !observed.has_pod_before(judgement) =>
+            {
+                WhenBegun::Late
+            }
             Past::Other | Past::Several | Past::Unknown { .. } => WhenBegun::Well,
         })
     }

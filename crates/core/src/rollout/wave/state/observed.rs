@@ -170,7 +170,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// True if a pod of the target was there before the attempt began.
+    /// True if a pod of the target was there before the attempt began, or became complete.
     pub(super) fn has_pod_before(&self, judgement: &Judgement) -> bool {
         let is_older = |began| self.pods.iter().any(|pod| pod.creation_timestamp < began);
         self.has(Holds::TARGET) && judgement.joined_after.is_some_and(is_older)
