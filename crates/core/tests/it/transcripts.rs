@@ -287,6 +287,7 @@ transcripts! {
     guarded_agree_attempts_clock: "guarded-agree-attempts-clock",
     guarded_steps_at_the_end: "guarded-steps-at-the-end",
     guarded_unreadable_promoted: "guarded-unreadable-promoted",
+    guarded_removals_counted: "guarded-removals-counted",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",
