@@ -288,6 +288,7 @@ transcripts! {
     guarded_steps_at_the_end: "guarded-steps-at-the-end",
     guarded_unreadable_promoted: "guarded-unreadable-promoted",
     guarded_removals_counted: "guarded-removals-counted",
+    guarded_images_joins: "guarded-images-joins",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

@@ -94,12 +94,16 @@ impl RolloutState {
         }
     }
 
-    /// Determines the nodes of the next wave, while the current one bakes: they pull meanwhile.
+    /// Determines the nodes of the next wave, while the current one bakes: they pull meanwhile. Nodes
+    /// that come or go change them.
     pub(super) fn refresh_next_wave(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
         let is_moving = self.image_rule().is_some();
         let baking = self.record().filter(|it| is_moving && it.phase == RolloutPhase::Baking);
         let key = baking.map(|record| PhaseKey::new(record));
-        if self.images.knows_next_wave(key.as_ref()) {
+        let counted = baking.zip(self.waves.as_deref());
+        let is_unchanged =
+            counted.is_none_or(|(record, waves)| waves.counted(&record.position).is_some());
+        if is_unchanged && self.images.knows_next_wave(key.as_ref()) {
             return;
         }
         let bad = input.bad_revisions();
