@@ -59,7 +59,7 @@ impl Pace {
     }
 
     /// Records what the pods of a node tell of a beginning within the last minute: an old pod ends,
-    /// the node is without a pod, or a pod is new there.
+    /// the node is without a pod, or a pod is new there or being changed.
     pub(crate) fn apply_slot(&mut self, node: &NodeName, slot: &Slot, now: Now) {
         if !self.is_recovering(now.steady) {
             return;
@@ -68,11 +68,13 @@ impl Pace {
         let is_empty = slot.eligibility.should_run() && !pods.iter().any(PodView::counts);
         let is_ending = is_empty || pods.iter().any(PodView::is_terminating);
         let created = pods.iter().map(|pod| pod.creation_timestamp + CREATION_TIME_ERROR).max();
-        let at = match created.map(|at| now.to_steady(at)) {
+        let at = match created.map(|at| now.to_steady(at).min(now.steady)) {
             _ if is_ending => Some(now.steady),
-            at => at.map(|at| at.min(now.steady)),
+            Some(at) if at + MINUTE > now.steady => Some(at),
+            // A change to another override makes no pod younger (G57).
+            _ => pods.iter().any(PodView::is_changing).then_some(now.steady),
         };
-        if let Some(at) = at.filter(|at| *at + MINUTE > now.steady) {
+        if let Some(at) = at {
             self.recover(node, at);
         }
     }

@@ -146,6 +146,7 @@ transcripts! {
     beside_override_unready_back: "beside-override-unready-back",
     beside_override_unready: "beside-override-unready",
     beside_override_unreachable: "beside-override-unreachable",
+    beside_override_pace: "beside-override-pace",
     guarded_record_failures_forgotten: "guarded-record-failures-forgotten",
     guarded_undo_unguarded_down: "guarded-undo-unguarded-down",
     guarded_superseded_shipped: "guarded-superseded-shipped",
