@@ -290,6 +290,7 @@ transcripts! {
     guarded_unreadable_promoted: "guarded-unreadable-promoted",
     guarded_removals_counted: "guarded-removals-counted",
     guarded_images_joins: "guarded-images-joins",
+    guarded_took_over_lost: "guarded-took-over-lost",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

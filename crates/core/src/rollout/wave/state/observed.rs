@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bitflags::bitflags;
 
-use crate::api::{Node, PodTrouble, Timestamp};
+use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp};
 use crate::config::Clocks;
 use crate::node::{
     NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
@@ -181,6 +181,17 @@ impl<'a> Observed<'a> {
         let is_older =
             |since: Timestamp| self.pods.iter().any(|pod| pod.creation_timestamp + limit < since);
         self.has(Holds::TARGET) && self.node.not_ready_since().is_some_and(is_older)
+    }
+
+    /// True if its kubelet does not answer, and all its pods end, whose deletions were requested
+    /// before that.
+    pub(super) fn lost_pod_while_reachable(&self) -> bool {
+        let is_before = |pod: &PodView| {
+            pod.is_terminating() && !pod.flags.contains(PodFlags::SINCE_UNREACHABLE)
+        };
+        matches!(self.node.readiness, NodeReadiness::Unreachable { .. })
+            && !self.pods.is_empty()
+            && self.pods.iter().all(is_before)
     }
 
     /// True if a pod was there before this time of the API server, in whole seconds, and stays.
