@@ -121,11 +121,15 @@ impl Waves {
         self.forbidden_removals(next).filter(|_| !was_asked)
     }
 
-    /// The nodes of the wave at a position by their state: those that are not open yet wait.
+    /// The nodes of the wave at a position by their state: those that are not open yet wait, and
+    /// held ones count if there are no others.
     pub(crate) fn states_at(&self, position: &Position) -> StateCounts {
         let group = self.group(position);
         let mut states = group.open;
         states.waiting += self.size(position, group).saturating_sub(states.total());
+        if states.total() == 0 {
+            *states.count(NodeState::SetAside(SetAside::Held)) += group.held;
+        }
         states
     }
 
