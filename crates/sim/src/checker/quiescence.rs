@@ -348,21 +348,6 @@ fn lacks_base(situation: &Situation) -> bool {
 /// without any (G37, G43).
 fn missing_record(situation: &Situation) -> Option<&'static str> {
     let target = situation.revisions.current.last()?;
-    let has_target = |on_node: &NodeView| {
-        let oldest = on_node.occupants().next().filter(|our| !our.is_going);
-        oldest.is_some_and(|our| {
-            situation.is_updated(our.pod) && situation.is_surely_available(our.pod)
-        })
-    };
-    let is_promoted = situation.is_promoted_in_full();
-    let is_done = |on_node: &NodeView| match on_node.eligibility {
-        _ if is_promoted && on_node.node.is_some_and(|it| it.unreachable_since().is_some()) => true,
-        Eligibility::ShouldRun => has_target(on_node),
-        Eligibility::NoNode => true,
-        Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),
-    };
-    let nodes = || situation.nodes.values();
-    let is_in_use = || nodes().any(has_target) && nodes().all(is_done);
     match (situation.stage, &target.record) {
         _ if target.has_unreadable_record => None,
         (Stage::Halted { .. }, record)
@@ -372,7 +357,7 @@ fn missing_record(situation: &Situation) -> Option<&'static str> {
         }
         (Stage::Unguarded, Some(record))
             if (record.phase == Phase::Superseded || record.is_promoted_in_full())
-                && is_in_use() =>
+                && situation.is_in_use(|pod| situation.is_surely_available(pod)) =>
         {
             Some("the target that all nodes have is not recorded as complete")
         }

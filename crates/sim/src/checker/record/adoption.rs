@@ -1,8 +1,8 @@
 //! Records of revisions that are in use although no guarded rollout brought them there (G36, G37).
 
 use super::Judge;
-use crate::checker::model::{Eligibility, Phase, Position, Record, Revision};
-use crate::checker::situation::NodeView;
+use crate::checker::model::{Eligibility, Phase, Pod, Position, Record, Revision};
+use crate::checker::situation::{NodeView, Situation};
 
 impl Judge<'_> {
     /// Why a revision must not be recorded as the one that was in use when a policy or a pause
@@ -113,7 +113,7 @@ impl Judge<'_> {
     }
 
     /// A rollout that was promoted in full is complete without a policy when all nodes have the
-    /// target whose kubelets answer, and one has it (G43).
+    /// target that should run it and whose kubelets answer, and one has it (G43).
     pub(super) fn completion_without_policy(&self, old: &Record, new: &Record) -> Option<String> {
         let complete = Record { phase: Phase::Complete, since: new.since, ..old.clone() };
         // One that was tried before, and is in use now (G37).
@@ -125,26 +125,35 @@ impl Judge<'_> {
             },
             _ => complete,
         };
+        if !self.situation.is_in_use(|pod| self.situation.may_be_available(pod)) {
+            return Some("is complete without the target on all nodes".to_owned());
+        }
+        self.differs(new, &expected)
+    }
+}
+
+impl Situation<'_> {
+    /// True if, without a policy, each node that should run the target has an available pod of it
+    /// (G37). Of a rollout that was promoted in full, nodes whose kubelets do not answer may lack
+    /// it, and such as keep an old pod because of a taint, if any node has it (G43).
+    pub(in crate::checker) fn is_in_use(&self, is_available: impl Fn(&Pod) -> bool) -> bool {
         let has_target = |on_node: &NodeView| {
             let oldest = on_node.occupants().next();
-            oldest.is_some_and(|our| {
-                self.situation.is_updated(our.pod) && self.situation.may_be_available(our.pod)
-            })
+            oldest.is_some_and(|our| self.is_updated(our.pod) && is_available(our.pod))
         };
-        let is_promoted = old.is_promoted_in_full();
-        let is_silent = |on_node: &NodeView| {
-            is_promoted && on_node.node.is_some_and(|node| node.unreachable_since().is_some())
-        };
+        let is_silent =
+            |on_node: &NodeView| on_node.node.is_some_and(|it| it.unreachable_since().is_some());
         let is_done = |on_node: &NodeView| match on_node.eligibility {
-            _ if is_silent(on_node) => true,
             Eligibility::ShouldRun => has_target(on_node),
             Eligibility::NoNode => true,
             Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),
         };
-        let nodes = || self.situation.nodes.values();
-        if !nodes().all(is_done) || nodes().any(is_silent) && !nodes().any(has_target) {
-            return Some("is complete without the target on all nodes".to_owned());
-        }
-        self.differs(new, &expected)
+        let may_lack = |on_node: &NodeView| {
+            self.is_promoted_in_full()
+                && (is_silent(on_node) || on_node.eligibility == Eligibility::MayKeep)
+        };
+        let nodes = || self.nodes.values();
+        nodes().all(|on_node| is_done(on_node) || may_lack(on_node))
+            && (nodes().all(is_done) || nodes().any(has_target))
     }
 }
