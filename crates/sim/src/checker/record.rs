@@ -9,6 +9,7 @@ use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
 use everynode_sandbox::kinds::CONTROLLER_REVISION;
 
+use super::answer::Answer;
 use super::history::History;
 use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision, Verb, Wait};
 use super::situation::{NodeView, Situation};
@@ -211,13 +212,16 @@ impl Judge<'_> {
         let order = old.and_then(|old| old.order.clone()).or_else(|| self.idle_order(new));
         let is_done = self.incomplete(&Position::AllNodes).is_none() && !self.is_undone();
         let has_begun = old.is_some_and(|old| old.phase != Phase::Pending);
+        // Of a rollout that began by other steps, the end may be left.
+        let is_at_end = match self.is_at_end() {
+            Answer::Yes => old.is_some_and(Record::has_begun),
+            Answer::Maybe => has_begun && new.position == Position::AllNodes,
+            Answer::No => false,
+        };
         let (phase, position) = match () {
             () if new.phase == Phase::Complete => (Phase::Complete, Position::AllNodes),
             () if self.situation.revisions.old.is_empty() => (Phase::Updating, Position::AllNodes),
-            // Of a rollout that began by other steps, the end is left.
-            () if is_done && has_begun && new.position == Position::AllNodes => {
-                (Phase::Updating, Position::AllNodes)
-            }
+            () if is_at_end => (Phase::Updating, Position::AllNodes),
             () => (Phase::Updating, one_of(self.first_of_step(policy, 0), new)),
         };
         if new.phase == Phase::Complete && !is_done {
@@ -246,9 +250,7 @@ impl Judge<'_> {
             }
             Some(old) if may_wait && is_order(old) => self.order(old, new, Some(policy)),
             // Its end is awaited at any time (G45).
-            _ if is_done && has_begun && new.phase == Phase::Updating => {
-                self.differs(new, &expected)
-            }
+            _ if is_at_end && new.phase == Phase::Updating => self.differs(new, &expected),
             _ if !waits || phase == Phase::Complete => self.differs(new, &expected),
             None => self.differs(new, &pending(new, expected.order)),
             // Meanwhile it can be aborted or promoted in full (G5, G10).
@@ -431,10 +433,11 @@ impl Judge<'_> {
         // A held node that has the target is one that is done (G33).
         let tried = waited().copied().chain(with_target());
         let is_tried = tried.into_iter().any(|(_, on)| on.is_tried() || self.needs_nothing(on));
-        // None is open if all of them are set aside.
+        // None is open if all of them are set aside, held ones among them.
         let are_aside = members.iter().all(|(_, on_node)| on_node.is_aside());
+        let has_held = members.is_empty() && self.all_members(position).next().is_some();
         let is_empty = waited().next().is_none()
-            && (size == 0 || with_target().next().is_some() || !are_aside);
+            && (size == 0 && !has_held || with_target().next().is_some() || !are_aside);
         blocker.or_else(|| {
             (!is_tried && !is_empty).then(|| "none of its nodes is done or has failed".to_owned())
         })

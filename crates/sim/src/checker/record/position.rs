@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use everynode_core::daemon_set::{NodeState, SetAside};
+
 use crate::checker::answer::Answer;
 use crate::checker::model::{Group, Policy, Position, Record};
-use crate::checker::situation::NodeView;
+use crate::checker::situation::{NodeView, OurPod};
 
 use super::Judge;
 
@@ -79,6 +81,40 @@ impl Judge<'_> {
             first.push(Position::Wave { step, group: Group::Unlabelled, size: 0 });
         }
         first
+    }
+
+    /// Yes if nothing is left to do on any node but such as are down or leave with the target
+    /// (G11). Something may be on one whose pod the built-in controller has removed (G42).
+    pub(super) fn is_at_end(&self) -> Answer {
+        let is_updated = |our: &OurPod| self.situation.is_updated(our.pod);
+        let is_left = |on_node: &NodeView| {
+            on_node.has_passed()
+                || self.needs_nothing(on_node)
+                || on_node.occupants().any(is_updated) && self.situation.is_away(on_node)
+        };
+        let is_surely_left = |on_node: &NodeView| {
+            let is_absent = matches!(
+                on_node.state(),
+                Some(
+                    NodeState::Updating { is_absent: true, .. }
+                        | NodeState::SetAside(SetAside::Down | SetAside::Leaving | SetAside::Lost)
+                )
+            );
+            on_node.occupants().next().is_some()
+                && on_node.occupants().all(is_updated)
+                && (on_node.is_done() || is_absent)
+        };
+        let members = || self.all_members(&Position::AllNodes).map(|(_, on_node)| on_node);
+        match () {
+            () if !members().all(is_left) => Answer::No,
+            () if members().next().is_some()
+                && members().all(is_surely_left)
+                && !self.situation.nodes.values().any(|it| self.situation.may_have_lost(it)) =>
+            {
+                Answer::Yes
+            }
+            () => Answer::Maybe,
+        }
     }
 
     /// The wave that may come after this one.
