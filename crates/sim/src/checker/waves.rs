@@ -96,7 +96,7 @@ pub(super) fn surely_reaches(
 }
 
 /// True if the policy holds an open node, and the rollout can have taken no old pod there before:
-/// one is there that stays, or none has been there.
+/// one is there that stays, or none has been there, and it was held when its wave was opened.
 fn must_be_held(
     situation: &Situation,
     history: &History,
@@ -107,14 +107,18 @@ fn must_be_held(
         return false;
     };
     let has_target = on_node.occupants().any(|our| situation.is_updated(our.pod));
-    let is_old = |pod: &Pod| {
-        situation.ds.owns(&pod.metadata)
-            && pod.node() == Some(&node.metadata.name)
-            && !situation.is_updated(pod)
+    let is_here =
+        |pod: &Pod| situation.ds.owns(&pod.metadata) && pod.node() == Some(&node.metadata.name);
+    let states = || history.daemon_sets(situation.role).of(&situation.ds.metadata.uid);
+    let was_held = |node: &Node| {
+        let mut policies = states().filter_map(|(_, ds)| ds.policy.valid());
+        policies.all(|policy| policy.holds(&node.metadata.labels))
     };
+    let opened = on_node.stated.and_then(|stated| stated.in_waves.opened);
+    let then = opened.and_then(|at| history.nodes.at(&node.metadata.uid, at));
     !has_target
         && (on_node.deletable().next().is_some()
-            || !history.pods.states().any(|(_, pod)| is_old(pod)))
+            || then.is_none_or(was_held) && !history.pods.states().any(|(_, pod)| is_here(pod)))
 }
 
 /// A node whose wave was opened in this attempt, and on which the rollout has begun, although it is
