@@ -441,7 +441,10 @@ impl Claim<'_, '_> {
     fn limit_ms(&self) -> Option<i64> {
         let Stage::Moving(record) = &self.situation.stage else { return None };
         let rule = self.policy.failure.as_ref().and_then(|rule| rule.ready_within_ms);
-        let is_limited = rule.is_some() || record.phase == Phase::Complete;
+        let is_limited = match record.phase {
+            Phase::Complete => self.blames_late(),
+            _ => rule.is_some(),
+        };
         is_limited.then(|| limit_ms(self.situation.ds, self.policy))
     }
 

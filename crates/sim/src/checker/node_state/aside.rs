@@ -24,9 +24,8 @@ impl Claim<'_, '_> {
             }
             SetAside::Leaving => self.policy.is_leaving(self.node),
             SetAside::Tainted => {
-                by_target == Eligibility::MayKeep
-                    || self.on_node.eligibility == Eligibility::MayKeep
-                    || self.may_be_barred()
+                let may_keep = by_target.max(self.on_node.eligibility) == Eligibility::MayKeep;
+                may_keep && self.on_node.occupants().next().is_some() || self.may_be_barred()
             }
             SetAside::Excluded => by_target == Eligibility::MustNotRun && self.has_old(),
             SetAside::Joined => self.last_old().is_none_or(|(end, old)| {
@@ -42,7 +41,9 @@ impl Claim<'_, '_> {
             SetAside::BrokenBefore => {
                 let took_ms = self.stated.since.0 - self.stated.at_stage_since.0;
                 let is_late = took_ms + TOLERANCE_MS >= self.least_limit_ms();
-                is_late && !self.is_surely_done() || self.may_be_unchangeable_and_broken()
+                let is_blamed = self.is_surely_late() && self.has_target();
+                is_late && !self.is_surely_done() && !is_blamed
+                    || self.may_be_unchangeable_and_broken()
             }
             SetAside::Lost => {
                 self.is_absent()
@@ -90,25 +91,26 @@ impl Claim<'_, '_> {
     /// far as that is known; then nothing was tried there, unless a pod of the target was available
     /// there.
     pub(super) fn may_be_barred(&self) -> bool {
+        let known = self.stated.known_since.max(self.view.stated.since.at);
         let may_not = |by: Eligibility| by != Eligibility::ShouldRun;
         self.is_open()
             && !self.has_old()
             && !self.has_target()
             && may_not(self.on_node.by_target)
             && self.on_node.by_base.is_none_or(may_not)
-            && !self.was_target_ready(UNORDERED_MS)
+            && !self.was_target_ready(UNORDERED_MS, known)
     }
 
     /// True if the node is surely so, and has lost its old pod in this attempt.
     pub(super) fn is_surely_barred(&self) -> bool {
         self.may_be_barred()
             && self.on_node.by_base.is_some()
-            && !self.was_target_ready(0)
+            && !self.was_target_ready(0, Timestamp(0))
             && self.last_old().is_some_and(|(end, _)| end <= self.view.feeds.pods)
     }
 
-    /// True if a pod of the target was ready here for longer than this.
-    fn was_target_ready(&self, for_ms: i64) -> bool {
+    /// True if a pod of the target was ready here for longer than this after a time.
+    pub(super) fn was_target_ready(&self, for_ms: i64, since: Timestamp) -> bool {
         let histories = self.history.pods.histories();
         let is_it = |pod: &Pod| pod.is_ready && self.is_here(pod) && self.situation.is_updated(pod);
         histories.into_iter().any(|(_, states)| {
@@ -116,7 +118,8 @@ impl Claim<'_, '_> {
                 let until = states
                     .get(index + 1)
                     .map_or(self.situation.now, |(next, _)| self.history.time_of(*next));
-                pod.as_deref().is_some_and(is_it) && until.0 - self.history.time_of(*at).0 >= for_ms
+                let ready_since = self.history.time_of(*at).max(since);
+                pod.as_deref().is_some_and(is_it) && until.0 - ready_since.0 >= for_ms
             })
         })
     }
@@ -184,14 +187,18 @@ impl Claim<'_, '_> {
         Timestamp(self.stated.known_since.0 - limits.max().unwrap_or(i64::MAX / 2))
     }
 
-    /// True if the pod has surely not been available since this time, as the replica has seen.
+    /// True if the pod has surely not been available since this time, nor any other one here, as
+    /// the replica has seen.
     pub(super) fn was_broken_since(&self, our: &OurPod, time: Timestamp) -> bool {
         let before = Timestamp(time.0 - UNORDERED_MS);
-        let version = self.history.version_before(before).min(self.view.feeds.pods);
-        let seen = (version, self.view.feeds.pods);
+        let seen = self.view.feeds.pods;
+        let version = self.history.version_before(before).min(seen);
         let pods = &self.history.pods;
-        pods.was_always(&our.pod.metadata.uid, seen, |pod| {
-            !pod.is_ready && self.situation.ds.owns(&pod.metadata) && pod.change.is_none()
-        })
+        let later = pods.states().filter(|(at, _)| *at > version && *at <= seen);
+        let mut all = pods.seen(version).into_values().chain(later.map(|(_, pod)| pod));
+        !all.any(|pod| pod.is_ready && self.is_here(pod))
+            && pods.was_always(&our.pod.metadata.uid, (version, seen), |pod| {
+                self.situation.ds.owns(&pod.metadata) && pod.change.is_none()
+            })
     }
 }

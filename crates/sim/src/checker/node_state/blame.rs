@@ -3,7 +3,7 @@
 use everynode_core::api::Timestamp;
 
 use super::{Claim, Problem, TOLERANCE_MS, UNORDERED_MS, limit_ms};
-use crate::checker::model::{DaemonSet, Eligibility, Pod, Policy, Update};
+use crate::checker::model::{DaemonSet, Eligibility, Phase, Pod, Policy, Record, Update};
 use crate::checker::situation::OurPod;
 use crate::checker::stage::Stage;
 use crate::role::Role;
@@ -38,10 +38,52 @@ impl Claim<'_, '_> {
                 Some("although its pod was broken before")
             }
             () if cannot_change => None,
+            () if self.is_spared() => Some("although the rollout is complete"),
             () if !self.may_have_been_well() => Some("although it had no available pod before"),
             () if !is_late && !restarts_too_often() => Some("too early"),
             () => None,
         }
+    }
+
+    /// True if the node was seen to fail once the rollout was complete, although none fails then:
+    /// the revision was in use, or no policy had a rule, or the node had had an available pod of
+    /// the target for long before (G40).
+    fn is_spared(&self) -> bool {
+        let Some((record, completed)) = self.completed() else { return false };
+        let limits = self.policies().map(|(ds, policy)| limit_ms(ds, policy));
+        let long_ms = limits.max().unwrap_or_default() + 2 * UNORDERED_MS;
+        self.stated.since.0 > completed.0 + UNORDERED_MS
+            && (record.is_adoption()
+                || self.policies().all(|(_, policy)| policy.failure.is_none())
+                || self.was_target_ready(long_ms, self.attempt_at()))
+    }
+
+    /// True if the rollout has surely begun on the node once it was complete: then the node fails,
+    /// however it was before (G40).
+    pub(super) fn is_surely_late(&self) -> bool {
+        let Some((_, completed)) = self.completed().filter(|_| self.blames_late()) else {
+            return false;
+        };
+        let known = self.stated.known_since.max(completed);
+        !self.is_absent()
+            && self.policies().all(|(_, policy)| policy.failure.is_some())
+            && self.stated.begun_at.is_some_and(|at| at.0 > known.0 + UNORDERED_MS)
+    }
+
+    /// True if nodes that get the target once the rollout is complete fail (G40).
+    pub(super) fn blames_late(&self) -> bool {
+        let is_blamed = |(record, _): (&Record, _)| {
+            !record.is_adoption() && !self.situation.has_bad_pod(record)
+        };
+        self.policy.failure.is_some() && self.completed().is_some_and(is_blamed)
+    }
+
+    /// The record of a complete rollout, with the time when it was stored.
+    fn completed(&self) -> Option<(&Record, Timestamp)> {
+        let Stage::Moving(record) = self.situation.stage else { return None };
+        let current = self.situation.revisions.current.last()?;
+        let stored = self.history.phase_stored_at(&current.metadata.uid, record)?;
+        (record.phase == Phase::Complete).then_some((record, stored))
     }
 
     /// True if the only pod of the node is an old one that has surely been unavailable since before
