@@ -63,8 +63,8 @@ pub(crate) enum Wave {
     Open,
     /// It excludes the node from rollouts, forward and back (G5).
     Held,
-    /// The same, but the rollout had taken the node's old pod before: forward, the node is one of
-    /// its open wave (G33).
+    /// The same, but the rollout had begun on the node before: forward, it is one of its open wave
+    /// (G33).
     HeldTooLate,
 }
 

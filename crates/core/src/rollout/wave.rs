@@ -259,11 +259,7 @@ impl Waves {
                 node.class = class;
             }
             node.wave = match node.wave {
-                Wave::Open | Wave::HeldTooLate
-                    if is_held
-                        && node.history.has_lost_old_pod()
-                        && node.holding != Holding::Target =>
-                {
+                Wave::Open | Wave::HeldTooLate if is_held && node.history.has_lost_old_pod() => {
                     Wave::HeldTooLate
                 }
                 // Another node takes its place in the wave, unless the rollout has begun on it:

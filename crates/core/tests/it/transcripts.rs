@@ -291,6 +291,7 @@ transcripts! {
     guarded_removals_counted: "guarded-removals-counted",
     guarded_images_joins: "guarded-images-joins",
     guarded_took_over_lost: "guarded-took-over-lost",
+    guarded_held_done: "guarded-held-done",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

@@ -134,16 +134,8 @@ fn left(situation: &Situation, history: &History, record: &Record) -> Option<Str
         let mut policies = states().filter_map(|(_, ds)| ds.policy.valid());
         policies.any(|policy| policy.holds(&node.metadata.labels))
     };
-    // Held with the target, a node leaves its place to no other one.
-    let has_target = |name: &str| {
-        let mut pods = history.pods.states().filter(|(at, _)| *at > attempt);
-        pods.any(|(_, pod)| pod.node() == Some(name) && situation.is_updated(pod))
-    };
-    let may_be_held = |node: &Node, begun: u64| {
-        history.nodes.at(&node.metadata.uid, begun).is_none_or(is_held)
-            || has_target(&node.metadata.name)
-                && history.nodes.of(&node.metadata.uid).any(|(_, node)| is_held(node))
-    };
+    let may_be_held =
+        |node: &Node, begun| history.nodes.at(&node.metadata.uid, begun).is_none_or(is_held);
     let has_left = |on_node: &NodeView| {
         let (Some(node), Some(stated)) = (on_node.node, on_node.stated) else { return false };
         let begun = stated.in_waves.begun.filter(|_| !stated.in_waves.is_open);

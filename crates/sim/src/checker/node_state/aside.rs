@@ -16,7 +16,7 @@ impl Claim<'_, '_> {
             SetAside::Held => {
                 self.policy.holds(&self.node.metadata.labels)
                     && !self.is_touched()
-                    && !self.was_taken_before_held()
+                    && !self.was_begun_before_held()
             }
             SetAside::Down => {
                 let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
@@ -125,17 +125,13 @@ impl Claim<'_, '_> {
     }
 
     /// True if the rollout had surely begun on the node before the replica saw that somebody holds
-    /// it, and no pod of the target has been there (G33).
-    fn was_taken_before_held(&self) -> bool {
+    /// it (G33).
+    fn was_begun_before_held(&self) -> bool {
         let Some(begun) = self.stated.in_waves.begun else { return false };
         let then = self.history.nodes.at(&self.node.metadata.uid, begun);
         let is_held =
             |node: &Node| self.policies().any(|(_, policy)| policy.holds(&node.metadata.labels));
-        let seen = self.attempt..=self.view.feeds.pods;
-        let mut pods = self.history.pods.states().filter(|(at, _)| seen.contains(at));
-        then.is_some_and(|then| !is_held(then))
-            && !self.has_old()
-            && !pods.any(|(_, pod)| self.is_here(pod) && self.situation.is_updated(pod))
+        then.is_some_and(|then| !is_held(then)) && !self.has_old()
     }
 
     /// True if the node is not ready since before the rollout began on it, was begun because its
