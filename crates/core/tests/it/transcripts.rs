@@ -292,6 +292,7 @@ transcripts! {
     guarded_images_joins: "guarded-images-joins",
     guarded_took_over_lost: "guarded-took-over-lost",
     guarded_held_done: "guarded-held-done",
+    guarded_took_over_leaving: "guarded-took-over-leaving",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

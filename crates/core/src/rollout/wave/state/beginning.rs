@@ -76,7 +76,7 @@ impl NodeHistory {
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
                 let by_times = observed.node.not_ready_since().is_some_and(was_there);
-                let by_times = by_times || observed.lost_pod_while_reachable();
+                let by_times = by_times || observed.has_ending_pods_only();
                 // Of one that was not ready before, the kubelet has only stopped answering.
                 let was_well = self.begun.is_some_and(|begun| begun != WhenBegun::Unready);
                 let has_begun = was_well || is_pod_lost || self.past.is_unknown() && by_times;

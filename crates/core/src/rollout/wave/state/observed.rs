@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bitflags::bitflags;
 
-use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp};
+use crate::api::{Node, PodTrouble, Timestamp};
 use crate::config::Clocks;
 use crate::node::{
     NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
@@ -183,15 +183,12 @@ impl<'a> Observed<'a> {
         self.has(Holds::TARGET) && self.node.not_ready_since().is_some_and(is_older)
     }
 
-    /// True if its kubelet does not answer, and all its pods end, whose deletions were requested
-    /// before that.
-    pub(super) fn lost_pod_while_reachable(&self) -> bool {
+    /// True if all its pods end, and no deletion was requested since its kubelet stopped answering.
+    pub(super) fn has_ending_pods_only(&self) -> bool {
         let is_before = |pod: &PodView| {
             pod.is_terminating() && !pod.flags.contains(PodFlags::SINCE_UNREACHABLE)
         };
-        matches!(self.node.readiness, NodeReadiness::Unreachable { .. })
-            && !self.pods.is_empty()
-            && self.pods.iter().all(is_before)
+        !self.pods.is_empty() && self.pods.iter().all(is_before)
     }
 
     /// True if a pod was there before this time of the API server, in whole seconds, and stays.
