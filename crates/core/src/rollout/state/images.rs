@@ -94,8 +94,8 @@ impl RolloutState {
         }
     }
 
-    /// Determines the nodes of the next wave, while the current one bakes: they pull meanwhile. Nodes
-    /// that come or go change them.
+    /// Determines the nodes of the next wave, while the current one bakes: they pull meanwhile.
+    /// Nodes that come or go change them.
     pub(super) fn refresh_next_wave(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
         let is_moving = self.image_rule().is_some();
         let baking = self.record().filter(|it| is_moving && it.phase == RolloutPhase::Baking);

@@ -96,8 +96,8 @@ impl Waves {
         self.all.lost + gone > max_lost(rule, self.all.on_target + gone)
     }
 
-    /// How many pods the target's placement removes or has removed, if these are more than the policy
-    /// allows (G42).
+    /// How many pods the target's placement removes or has removed, if these are more than the
+    /// policy allows (G42).
     pub(crate) fn too_many_removals(&self) -> Option<usize> {
         let allowed = self.policy().failure.map_or(IntOrPercent::Int(0), |rule| rule.max_removed);
         let removed = self.all.removed + self.all.emptied;
