@@ -83,32 +83,30 @@ impl<'a> Stage<'a> {
         }
         let record = state.and_then(|state| state.stored()).map(|record| &**record);
         let has_failed = record.is_some_and(|record| record.phase == RolloutPhase::Failed);
+        let is_promoted = record.is_some_and(RolloutRecord::is_promoted_in_full);
+        let aborted = record.filter(|it| it.reason == Some(RecordReason::Aborted));
+        let needs_policy = !is_promoted && aborted.is_none();
         match &daemon_set.policy {
-            PolicySource::None | PolicySource::Invalid(_)
-                if record.is_some_and(RolloutRecord::is_promoted_in_full) =>
-            {
+            PolicySource::None | PolicySource::Invalid(_) if is_promoted => {
                 Self::without_guard(daemon_set, true)
             }
+            PolicySource::None | PolicySource::Invalid(_) if let Some(record) = aborted => {
+                Self::Failed { record, back_at: Some(record.since), goes_back: true }
+            }
             PolicySource::None => match record {
-                Some(record) if record.reason == Some(RecordReason::Aborted) => {
-                    Self::Failed { record, back_at: Some(record.since), goes_back: true }
-                }
                 Some(record) if has_failed || record.phase.is_under_way() => {
                     Self::Halted { why: Halt::PolicyRemoved, has_failed }
                 }
                 Some(_) | None => Self::without_guard(daemon_set, false),
             },
             PolicySource::Invalid(_) => Self::Halted { why: Halt::PolicyInvalid, has_failed },
-            PolicySource::Valid(_)
-                if input.has_too_many_waves
-                    && !record.is_some_and(RolloutRecord::is_promoted_in_full) =>
-            {
+            PolicySource::Valid(_) if input.has_too_many_waves && needs_policy => {
                 Self::Halted { why: Halt::TooManyWaves, has_failed }
             }
             PolicySource::Valid(policy)
                 if let Some(field) = policy.field_against_surge()
                     && daemon_set.strategy().surges()
-                    && !record.is_some_and(RolloutRecord::is_promoted_in_full) =>
+                    && needs_policy =>
             {
                 Self::Halted { why: Halt::Surge { field }, has_failed }
             }

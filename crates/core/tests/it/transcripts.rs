@@ -293,6 +293,7 @@ transcripts! {
     guarded_took_over_lost: "guarded-took-over-lost",
     guarded_held_done: "guarded-held-done",
     guarded_took_over_leaving: "guarded-took-over-leaving",
+    guarded_aborted_invalid: "guarded-aborted-invalid",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

@@ -69,11 +69,13 @@ impl<'a> Stage<'a> {
         let is_promoted = record.is_some_and(Record::is_promoted_in_full);
         match &ds.policy {
             PolicySource::None | PolicySource::Invalid if is_promoted => unguarded,
+            // Whoever aborts does not wait for a policy.
+            PolicySource::None | PolicySource::Invalid
+                if record.is_some_and(|it| it.reason.as_deref() == Some("Aborted")) =>
+            {
+                Self::Failed { goes_back: true }
+            }
             PolicySource::None => match record {
-                // Whoever aborts does not wait for a policy.
-                Some(record) if record.reason.as_deref() == Some("Aborted") => {
-                    Self::Failed { goes_back: true }
-                }
                 Some(record) if has_failed || record.is_under_way() => Self::Halted { has_failed },
                 Some(_) | None => unguarded,
             },
