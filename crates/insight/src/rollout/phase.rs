@@ -67,11 +67,12 @@ pub(super) fn phase(
     let is_outdated = status.updated_number_scheduled < status.desired_number_scheduled;
     let class = guard.map(|guard| guard.reason.class());
     let awaits_person = class.is_some_and(ReasonClass::awaits_person);
+    let has_failed = guard.is_some_and(Guard::has_failed);
     let completion = Completion::of(daemon_set.generation, status);
     match completion.without_set_aside(status, held_up, evidence.is_available_somewhere()) {
         Completion::Unobserved => Phase::Unobserved,
         // The counts may be those of another template: it failed at its end, or nobody runs it yet.
-        Completion::Complete if guard.is_some_and(Guard::has_failed) => Phase::AwaitsPerson,
+        Completion::Complete if has_failed => Phase::AwaitsPerson,
         Completion::Complete
             if status.desired_number_scheduled == 0
                 && Pause::of(daemon_set) == Pause::Yes
@@ -95,7 +96,9 @@ pub(super) fn phase(
         {
             Phase::Paused
         }
-        Completion::Unavailable | Completion::Outdated if is_outdated && awaits_person => {
+        Completion::Unavailable | Completion::Outdated
+            if awaits_person && (is_outdated || has_failed) =>
+        {
             Phase::AwaitsPerson
         }
         Completion::Outdated if is_on_delete && all_there && only_deletions() => {

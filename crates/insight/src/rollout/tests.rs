@@ -382,6 +382,19 @@ fn a_guarded_rollout_is_done_with_its_last_wave() {
     }
 }
 
+/// G22: a failed rollout waits for a person, also once every node has a new pod
+#[test]
+fn a_failed_rollout_with_an_unavailable_new_pod_awaits_a_person() {
+    let spec = json!({ "minReadySeconds": 60 });
+    let pods = [pod(1, "new", ready("2026-01-01T00:59:30Z")), pod(2, "new", ready(LONG_AGO))];
+    for (reason, phase) in [("Failed", Phase::AwaitsPerson), ("Updating", Phase::Progressing)] {
+        let mut stated = daemon_set(spec.clone(), [2, 2, 2, 1]);
+        stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+            "reason": reason, "lastTransitionTime": LONG_AGO }]);
+        assert_eq!(rollout(stated, &pods).phase, phase, "{reason}");
+    }
+}
+
 #[test]
 fn a_pod_that_has_not_been_ready_for_min_ready_seconds_holds_up_the_rollout() {
     let spec = json!({ "minReadySeconds": 60 });
