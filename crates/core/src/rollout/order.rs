@@ -1,6 +1,8 @@
 //! The record that an order of a person makes, or why the order has no effect (G10, G43).
 
-use crate::api::{Order, OrderVerb, Position, RecordReason, RolloutPhase, RolloutRecord, WaveName};
+use crate::api::{
+    Order, OrderVerb, Position, RecordReason, RolloutPhase, RolloutRecord, UpdateStrategy, WaveName,
+};
 use crate::plan::Transition;
 
 use super::stage::{Halt, Stage};
@@ -112,6 +114,9 @@ impl TransitionInput<'_> {
             }),
             OrderVerb::PromoteFull if record.phase == RolloutPhase::Complete => {
                 Err("the rollout is complete")
+            }
+            OrderVerb::PromoteFull if self.daemon_set.strategy() == UpdateStrategy::OnDelete => {
+                Err("without a policy, the update strategy OnDelete replaces no pod")
             }
             OrderVerb::PromoteFull => Ok(RolloutRecord {
                 reason: Some(RecordReason::PromotedInFull),

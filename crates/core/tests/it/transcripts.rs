@@ -294,6 +294,8 @@ transcripts! {
     guarded_held_done: "guarded-held-done",
     guarded_took_over_leaving: "guarded-took-over-leaving",
     guarded_aborted_invalid: "guarded-aborted-invalid",
+    guarded_held_back: "guarded-held-back",
+    guarded_promoted_on_delete: "guarded-promoted-on-delete",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

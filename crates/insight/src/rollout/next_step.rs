@@ -3,6 +3,7 @@
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, NodeName, PolicySource, RETRY_ANNOTATION, RolloutReason,
+    UpdateStrategy,
 };
 use everynode_core::plan::{ADMISSION_CHANGED, ENDED_POD_DELAY_MAX, OTHERS_DELETE};
 
@@ -24,6 +25,24 @@ pub fn announced(next: &str) -> String {
 /// The next step if the controller does nothing.
 pub(super) fn see_controller() -> String {
     format!("see whether a DaemonSet controller runs: {LEASES}")
+}
+
+/// The next step of a rollout whose policy is invalid or gone. It goes on without one only where
+/// something replaces its pods, and something is left to do for the current template.
+fn of_invalid_policy(daemon_set: &DaemonSet, promote: &str) -> String {
+    let status = &daemon_set.status;
+    let is_on_delete = daemon_set.strategy() == UpdateStrategy::OnDelete;
+    let is_updated = status.updated_number_scheduled >= status.desired_number_scheduled;
+    match daemon_set.policy {
+        PolicySource::None if is_on_delete => "apply a policy again".to_owned(),
+        PolicySource::None => format!("apply a policy again, or go on without one: {promote}"),
+        PolicySource::Valid(_) | PolicySource::Invalid(_) if is_on_delete || is_updated => {
+            "correct the policy".to_owned()
+        }
+        PolicySource::Valid(_) | PolicySource::Invalid(_) => {
+            format!("correct the policy, or go on without it: {promote}")
+        }
+    }
 }
 
 /// The order or the rolling back by which a person answers what the controller states of a guarded
@@ -66,19 +85,8 @@ pub(crate) fn of_reason(
         RolloutReason::LateNodesFail => {
             format!("repair the nodes, or take the template back: {}", line("undo"))
         }
-        // Nothing is left to do for the current template.
-        RolloutReason::InvalidPolicy if daemon_set.policy == PolicySource::None => format!(
-            "apply a policy again, or go on without one: {}",
-            line("rollout promote --full")
-        ),
-        RolloutReason::InvalidPolicy
-            if daemon_set.status.updated_number_scheduled
-                >= daemon_set.status.desired_number_scheduled =>
-        {
-            "correct the policy".to_owned()
-        }
         RolloutReason::InvalidPolicy => {
-            format!("correct the policy, or go on without it: {}", line("rollout promote --full"))
+            of_invalid_policy(daemon_set, &line("rollout promote --full"))
         }
         RolloutReason::InvalidRecord => line("rollout retry"),
         RolloutReason::WaveNotTried if asks(daemon_set) => format!(

@@ -312,6 +312,8 @@ impl Judge<'_> {
                 reason: Some("Promoted".to_owned()),
                 ..at(one_of(self.after(policy, &old.position), new), Phase::Updating)
             },
+            // Nothing would replace the pods (C50).
+            (Verb::PromoteFull, None) if self.situation.ds.is_on_delete => old.clone(),
             // Past the last wave nothing is awaited (G45).
             (Verb::Promote(named), _) if is_at(named) => promoted_in_full(),
             (Verb::PromoteFull, _) if old.phase != Phase::Complete => promoted_in_full(),
