@@ -426,7 +426,7 @@ impl<'a> TransitionInput<'a> {
             .record
             .stored()
             .is_some_and(|record| record.has_begun() || record.phase == RolloutPhase::Superseded);
-        let (phase, position) = if waves.is_rolled_out() && has_begun {
+        let (phase, position) = if waves.is_rolled_out() && (has_begun || waves.has_target()) {
             (RolloutPhase::Updating, Position::AllNodes)
         } else if waves.is_rolled_out() {
             (RolloutPhase::Complete, Position::AllNodes)
@@ -480,10 +480,10 @@ impl<'a> TransitionInput<'a> {
             return None;
         }
         let advance = || {
-            if self.opening.is_some() {
+            let next = waves.next(position);
+            if self.opening.is_some() && !waves.opens_none(&next) {
                 return None;
             }
-            let next = waves.next(position);
             if waves.unpromoted_removals(record, &next).is_some() {
                 return None;
             }

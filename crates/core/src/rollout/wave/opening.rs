@@ -87,6 +87,12 @@ impl Waves {
         chosen.into_iter().collect()
     }
 
+    /// True if this position is that of all nodes, and all are open already: nothing begins then,
+    /// and only the end of the rollout is awaited (G5).
+    pub(crate) fn opens_none(&self, position: &Position) -> bool {
+        *position == Position::AllNodes && self.all.open.total() == self.all.members
+    }
+
     /// The nodes of a group, or all, that are neither open nor held.
     fn candidates(&self, group: Option<usize>) -> impl Iterator<Item = NodeId> {
         let is_in = move |class: &&Class| group.is_none_or(|group| class.is_of(group));
