@@ -1,6 +1,7 @@
 //! The copies of ConfigMaps that a DaemonSet has and needs (G58).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,8 +46,30 @@ struct Seen {
 #[derive(Debug)]
 struct Change {
     at: Timestamp,
-    /// The ConfigMaps that have changed; none if it was the template.
-    maps: Vec<Arc<str>>,
+    what: Changed,
+}
+
+/// The part of a target that has changed.
+#[derive(Debug)]
+enum Changed {
+    Template,
+    ConfigMaps(Vec<Arc<str>>),
+    /// The revision that stores the template has no copies of these ConfigMaps.
+    Copied(Vec<Arc<str>>),
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (maps, [one, several]) = match self {
+            Self::Template => return f.write_str("the template has changed"),
+            Self::ConfigMaps(maps) => (maps, ["has changed", "have changed"]),
+            Self::Copied(maps) => (maps, ["has yet to be copied", "have yet to be copied"]),
+        };
+        match &maps[..] {
+            [map] => write!(f, "ConfigMap {map} {one}"),
+            maps => write!(f, "ConfigMaps {} {several}", maps.join(", ")),
+        }
+    }
 }
 
 /// A write of a copy.
@@ -169,7 +192,7 @@ impl Copying {
 
     /// True if the template has changed, and not only its ConfigMaps.
     fn is_of_template_change(&self) -> bool {
-        self.change.as_ref().is_some_and(|change| change.maps.is_empty())
+        self.change.as_ref().is_some_and(|change| matches!(change.what, Changed::Template))
     }
 
     /// Records when the target changes. A change to what a revision has already needs no time.
@@ -198,8 +221,13 @@ impl Copying {
         if maps.is_empty() && !is_other_template && !is_first {
             return;
         }
+        let what = match compared {
+            _ if maps.is_empty() => Changed::Template,
+            Some(compared) if compared.is_empty() => Changed::Copied(maps),
+            Some(_) | None => Changed::ConfigMaps(maps),
+        };
         let settles = !stored.has(hashes) && !stored.is_empty;
-        self.change = settles.then_some(Change { at: now, maps });
+        self.change = settles.then_some(Change { at: now, what });
     }
 
     /// The hashes of the copies of ConfigMaps as they are. For one that is gone it is that which
@@ -248,11 +276,7 @@ impl Copying {
             ConfigMaps::Known(known) => known,
         };
         if let Some(change) = self.change.as_ref().filter(|_| !is_settled) {
-            let changed = match &change.maps[..] {
-                [] => "the template has changed".to_owned(),
-                [map] => format!("ConfigMap {map} has changed"),
-                maps => format!("ConfigMaps {} have changed", maps.join(", ")),
-            };
+            let changed = &change.what;
             let why =
                 format!("{changed}; the rollout begins once nothing has changed for config.settle");
             return Some(ConfigWait::Settles(why.into()));

@@ -298,6 +298,7 @@ transcripts! {
     guarded_held_back: "guarded-held-back",
     guarded_promoted_on_delete: "guarded-promoted-on-delete",
     guarded_window_last_step: "guarded-window-last-step",
+    guarded_removals_tainted: "guarded-removals-tainted",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
     duplicates: "duplicates",

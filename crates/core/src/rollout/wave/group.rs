@@ -238,7 +238,9 @@ impl Group {
                 | NodeState::SetAside(SetAside::Down | SetAside::Leaving | SetAside::Lost)
         );
         let (is_updated, has_target) = match holding {
-            Holding::Nothing | Holding::NothingOfTarget | Holding::Unaffected => (true, false),
+            Holding::Nothing | Holding::Barred | Holding::NothingOfTarget | Holding::Unaffected => {
+                (true, false)
+            }
             Holding::Outdated | Holding::Removed => (is_done, false),
             // Nothing is left to do on a node that is down with its pod of the target.
             Holding::Target => (is_done || is_absent, true),
@@ -271,7 +273,7 @@ impl Group {
             ),
             (&mut self.kept, has_target && is_kept),
             (&mut self.emptied, is_open && holding == Holding::Nothing && is_done),
-            (&mut self.barred, is_open && holding == Holding::Nothing && is_kept),
+            (&mut self.barred, is_open && holding == Holding::Barred && is_kept),
             (&mut self.taken, state.is_taken()),
             (&mut self.late_failed, is_late && state == NodeState::Failed),
             (&mut self.late_lost, is_late && is_lost),

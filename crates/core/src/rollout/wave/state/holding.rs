@@ -6,13 +6,14 @@ use crate::placement;
 
 use super::RolloutInput;
 
-/// The pods that a node has, compared with those that it should have. All but the first make it a
-/// member of its groups.
+/// The pods that a node has, compared with those that it should have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::rollout::wave) enum Holding {
     /// It has no pod, and should run none.
     #[default]
     Nothing,
+    /// It has no pod, and neither the target nor the base may run there.
+    Barred,
     /// It has no pod, and should run none of the target, but one of the revision that governs it.
     NothingOfTarget,
     /// It has a pod of another revision, or should run one of the target and has none.
@@ -66,6 +67,7 @@ impl Holding {
             }
             _ if pods().next().is_some() || should_run_target() => Self::Outdated,
             _ if slot.eligibility.should_run() => Self::NothingOfTarget,
+            _ if slot.flags.contains(SlotFlags::BARRED) => Self::Barred,
             Wanted::Target | Wanted::Kept | Wanted::Base => Self::Nothing,
         }
     }
@@ -73,7 +75,7 @@ impl Holding {
     /// True if the node is a member of its groups.
     pub(in crate::rollout::wave) const fn is_member(self) -> bool {
         match self {
-            Self::Nothing | Self::Unaffected => false,
+            Self::Nothing | Self::Barred | Self::Unaffected => false,
             Self::NothingOfTarget | Self::Outdated | Self::Removed | Self::Target => true,
         }
     }
