@@ -168,9 +168,15 @@ struct WaveDocument {
 /// Why a revision was not found. The messages start as kubectl's do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RevisionNotFound {
-    /// No revision stores another template than the current one.
+    /// There is no other revision.
     #[error("no last revision to roll back to")]
     NoPrevious,
+    /// No other revision stores another template than the current one.
+    #[error(
+        "no last revision to roll back to: all have the present template; overrides and copies of \
+         ConfigMaps come from the policy"
+    )]
+    SameTemplate,
     /// No revision has the given number.
     #[error("unable to find specified revision {number} in history: {}", list(.existing))]
     NoSuchNumber {
@@ -251,7 +257,7 @@ pub fn numbered(
 /// another template than the current one.
 ///
 /// # Errors
-/// [`RevisionNotFound::NoPrevious`] if there is none.
+/// [`RevisionNotFound::NoPrevious`] or [`RevisionNotFound::SameTemplate`] if there is none.
 pub fn previous(entries: &[RevisionEntry]) -> Result<&RevisionEntry, RevisionNotFound> {
     let current =
         entries.iter().find(|entry| entry.current).and_then(|entry| entry.template.as_ref());
@@ -270,7 +276,11 @@ pub fn previous(entries: &[RevisionEntry]) -> Result<&RevisionEntry, RevisionNot
         entry.revision > base.revision && entry.rollout.is_none()
     };
     let base = base.filter(|base| !others.iter().any(|entry| is_newer(base, entry)));
-    base.or(others.first()).copied().ok_or(RevisionNotFound::NoPrevious)
+    let has_several = entries.len() > 1;
+    base.or(others.first()).copied().ok_or(match has_several {
+        true => RevisionNotFound::SameTemplate,
+        false => RevisionNotFound::NoPrevious,
+    })
 }
 
 impl StoredRevision {
@@ -470,7 +480,9 @@ mod tests {
         let entries = history(&stated(&template("v1")), twice, None);
         assert_eq!(numbers(&entries), [(1, false), (2, true)]);
         assert_eq!(entries[0].pods, None);
-        assert_eq!(previous(&entries).err(), Some(RevisionNotFound::NoPrevious));
+        assert_eq!(previous(&entries).err(), Some(RevisionNotFound::SameTemplate));
+        let only = previous(&entries[1..]).err();
+        assert_eq!(only, Some(RevisionNotFound::NoPrevious));
     }
 
     /// If no revision stores the template yet, the newest one is the previous one.
