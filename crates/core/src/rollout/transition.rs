@@ -243,20 +243,14 @@ impl<'a> TransitionInput<'a> {
         if self.is_rolled_out {
             return Some(0);
         }
-        let has_target = |slot: &Slot| {
-            matches!(
-                slot.assessment.scheduling,
-                Scheduling::Scheduled { health: Health::Available, is_updated: true }
-            )
-        };
         let lacking = |slot: &&Slot| {
             let needs_none =
                 slot.assessment.scheduling == Scheduling::Unneeded || slot.only_keeps();
-            !needs_none && !has_target(slot)
+            !needs_none && !has_available_target(slot)
         };
         let all = || self.slots.iter().filter(lacking);
         let is_down = |slot: &Slot| slot.flags.contains(SlotFlags::UNREACHABLE);
-        let is_done = all().all(is_down) && self.slots.iter().any(has_target);
+        let is_done = all().all(is_down) && self.slots.iter().any(has_available_target);
         is_done.then(|| all().count())
     }
 
@@ -357,7 +351,7 @@ impl<'a> TransitionInput<'a> {
             return Some(begun);
         }
         // Only its end is left to be awaited, which replaces nothing (G45).
-        if begun.0.position == Position::AllNodes && waves.is_rolled_out() {
+        if has_begun(target) && waves.is_rolled_out() {
             return Some(begun);
         }
         match target.record.stored().filter(|record| record.phase == RolloutPhase::Pending) {
@@ -421,17 +415,13 @@ impl<'a> TransitionInput<'a> {
     /// The record of a rollout that begins. The first revision of a DaemonSet has nothing to be
     /// kept: all nodes get it. A template that all nodes have is complete.
     fn begin(&self, target: &Revision, waves: &Waves) -> Change {
-        // Of a rollout that began by other steps, the end is still to be awaited.
-        let has_begun = target
-            .record
-            .stored()
-            .is_some_and(|record| record.has_begun() || record.phase == RolloutPhase::Superseded);
-        let (phase, position) = if waves.is_rolled_out() && (has_begun || waves.has_target()) {
-            (RolloutPhase::Updating, Position::AllNodes)
-        } else if waves.is_rolled_out() {
-            (RolloutPhase::Complete, Position::AllNodes)
-        } else {
-            (RolloutPhase::Updating, begins_at(waves, self.revisions))
+        let is_tried = || !waves.has_target() || self.slots.iter().any(has_available_target);
+        let (phase, position) = match waves.is_rolled_out() {
+            true if !has_begun(target) && is_tried() => {
+                (RolloutPhase::Complete, Position::AllNodes)
+            }
+            true => (RolloutPhase::Updating, Position::AllNodes),
+            false => (RolloutPhase::Updating, begins_at(waves, self.revisions)),
         };
         let revision = target.pod_hash();
         let why = match phase {
@@ -554,4 +544,16 @@ fn unproven(revision: &Revision) -> Option<(Timestamp, &Revision)> {
         | RecordState::Foreign
         | RecordState::Stored(_) => None,
     }
+}
+
+/// True if an available pod of the target is on the node.
+fn has_available_target(slot: &Slot) -> bool {
+    let available = Scheduling::Scheduled { health: Health::Available, is_updated: true };
+    slot.assessment.scheduling == available
+}
+
+/// True if the rollout has begun by other steps: its end is still to be awaited.
+fn has_begun(target: &Revision) -> bool {
+    let record = target.record.stored();
+    record.is_some_and(|record| record.has_begun() || record.phase == RolloutPhase::Superseded)
 }
