@@ -141,6 +141,7 @@ impl TransitionInput<'_> {
             OrderVerb::Retry => {
                 let first = waves?.steps.first();
                 let is_held = self.daemon_set.is_paused()
+                    || self.opening.is_some()
                     || waves?.forbidden_removals(&first).is_some()
                     || self.unmet_requirement.is_some();
                 let begun = match is_held {

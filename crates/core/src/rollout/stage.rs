@@ -158,9 +158,9 @@ impl<'a> Stage<'a> {
         if daemon_set.paused { Self::Paused { is_promoted } } else { Self::Unguarded }
     }
 
-    /// True if the rollout waits while no window of its policy is open. The first template replaces
-    /// nothing, and going back does not wait: neither to the base after a failure, nor to a
-    /// revision that was complete before.
+    /// True if the rollout waits while no window of its policy is open; a failed one would if it
+    /// was retried. The first template replaces nothing, and going back does not wait: neither to
+    /// the base after a failure, nor to a revision that was complete before.
     pub(super) fn needs_window(
         &self,
         revisions: &RevisionSet<'_>,
@@ -168,12 +168,8 @@ impl<'a> Stage<'a> {
     ) -> bool {
         match self {
             Self::Moving(record) if record.phase == RolloutPhase::Complete => !has_bad_pods(),
-            Self::Pending | Self::Moving(_) => !revisions.old.is_empty(),
-            Self::Unguarded
-            | Self::NotGuarded
-            | Self::Paused { .. }
-            | Self::Halted { .. }
-            | Self::Failed { .. } => false,
+            Self::Pending | Self::Moving(_) | Self::Failed { .. } => !revisions.old.is_empty(),
+            Self::Unguarded | Self::NotGuarded | Self::Paused { .. } | Self::Halted { .. } => false,
         }
     }
 
