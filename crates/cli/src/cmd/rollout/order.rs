@@ -137,7 +137,10 @@ impl PreparedOrder {
         });
         if has_no_effect {
             let get = program::command("rollout get");
-            bail!("the order had no effect: the rollout had moved on; see {get}");
+            bail!(
+                "the order had no effect; an event RolloutOrderIgnored of the DaemonSet says why; \
+                 see {get}"
+            );
         }
         Ok(true)
     }
