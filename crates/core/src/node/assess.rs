@@ -270,6 +270,7 @@ impl<'a> Assessor<'a> {
         let is_changed = is_successor || pods.clone().any(is_down);
         let is_reachable = !slot.flags.contains(SlotFlags::UNREACHABLE);
         assessment.budget_use.set(BudgetUse::CHANGED, is_reachable && is_changed);
+        assessment.budget_use.set(BudgetUse::UNREACHABLE, !is_reachable);
         if !is_reachable && is_changed {
             assessment.budget_use.remove(BudgetUse::UNAVAILABLE);
         }

@@ -150,6 +150,9 @@ bitflags! {
         const ASKED = 1 << 3;
         /// Its pod was changed in place, and is not available (G57).
         const CHANGED = 1 << 4;
+        /// Its kubelet does not answer, so overrides that are those of running pods do not count
+        /// it, whatever else it uses (G57).
+        const UNREACHABLE = 1 << 5;
     }
 }
 

@@ -25,7 +25,8 @@ pub struct NodeCounts {
     pub in_flight: usize,
     /// Nodes that use the budget of a guarded rollout that goes forward (G14).
     pub in_use: usize,
-    /// The same, and nodes whose pod an override has changed that is not available (G57).
+    /// The same without those whose kubelets do not answer, and nodes whose pod an override has
+    /// changed that is not available (G57).
     pub in_use_or_changed: usize,
     /// Nodes of which an earlier guarded rollout took the available pod away (G14), or another
     /// override (G57).
@@ -77,7 +78,8 @@ impl NodeCounts {
         };
         let is_unavailable = budget_use.contains(BudgetUse::UNAVAILABLE);
         let is_in_use = progress.is_in_flight() || is_unavailable;
-        let is_changed = budget_use.contains(BudgetUse::CHANGED);
+        let is_in_use_or_changed = is_in_use && !budget_use.contains(BudgetUse::UNREACHABLE)
+            || budget_use.contains(BudgetUse::CHANGED);
         [
             (&mut self.desired, assessment.is_desired()),
             (&mut self.current, health.is_some()),
@@ -89,7 +91,7 @@ impl NodeCounts {
             (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
             (&mut self.in_flight, progress.is_in_flight()),
             (&mut self.in_use, is_in_use),
-            (&mut self.in_use_or_changed, is_in_use || is_changed),
+            (&mut self.in_use_or_changed, is_in_use_or_changed),
             (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
             (&mut self.asked, budget_use.contains(BudgetUse::ASKED)),
         ]
