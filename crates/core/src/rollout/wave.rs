@@ -59,8 +59,10 @@ pub(crate) struct Waves {
     /// The steps of the policy, and the groups that they make.
     pub(super) steps: Steps,
     target: Target,
-    /// Since when its nodes are followed, by the wall clock, in whole seconds.
+    /// Since when the nodes are followed for this target, by the wall clock, in whole seconds.
     since: Timestamp,
+    /// Since when they are followed for any target.
+    followed_since: Timestamp,
     /// The attempt to roll it out; `None` before it began.
     attempt: Option<Attempt>,
     /// `None` while nothing is open but the nodes that have the target.
@@ -89,6 +91,8 @@ struct Attempt {
     stated: Timestamp,
     /// The same by the steady clock, as it was seen first: later the wall clock may be set.
     began: Timestamp,
+    /// True if it began since its nodes are followed: no earlier controller has been at work.
+    is_followed: bool,
     /// The nodes that were deleted after they had failed, or were lost.
     gone: Vec<Gone>,
 }
@@ -120,6 +124,7 @@ impl Waves {
             steps: Steps::new(policy),
             target,
             since: Timestamp::default(),
+            followed_since: Timestamp::default(),
             attempt: None,
             position: None,
             nodes: Vec::new(),
@@ -167,9 +172,11 @@ impl Waves {
                 };
             });
         }
+        let now = input.now.wall_seconds();
+        self.followed_since = earlier.map_or(now, |earlier| earlier.followed_since);
         let earlier = earlier.filter(|_| is_same_target);
         self.attempt = earlier.and_then(|earlier| earlier.attempt.clone());
-        self.since = earlier.map_or_else(|| input.now.wall_seconds(), |earlier| earlier.since);
+        self.since = earlier.map_or(now, |earlier| earlier.since);
         is_same_target
     }
 
@@ -198,9 +205,10 @@ impl Waves {
         }
         // One that began since may follow another, whose record could not be read.
         let is_another = known.is_some() || stated > self.since;
+        let is_retry = record.course.begins_with_retry();
         if is_another {
             for node in &mut self.nodes {
-                node.history.forget_restarts();
+                node.history.begin_attempt(is_retry);
                 if record.is_promoted_in_full() {
                     node.history.forgive();
                 }
@@ -208,7 +216,8 @@ impl Waves {
             self.restart_clocks(now.steady);
         }
         let began = now.to_steady(stated).min(now.steady);
-        self.attempt = Some(Attempt { stated, began, gone: Vec::new() });
+        let is_followed = known.is_some() || stated > self.followed_since;
+        self.attempt = Some(Attempt { stated, began, is_followed, gone: Vec::new() });
         is_another
     }
 
@@ -365,8 +374,9 @@ impl Waves {
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(crate) fn may_have_begun(&self, id: NodeId, node: &Node) -> bool {
         let known = self.nodes.get(id.index());
-        let attempt = self.attempt.as_ref().map(|attempt| attempt.stated);
-        known.is_some_and(|known| known.history.may_have_begun(node, attempt))
+        let attempt = self.attempt.as_ref().filter(|attempt| !attempt.is_followed);
+        let began = attempt.map(|attempt| attempt.stated);
+        known.is_some_and(|known| known.history.may_have_begun(node, began))
     }
 
     /// The numbers of all nodes by their state.

@@ -115,6 +115,13 @@ impl Course {
         }
     }
 
+    /// True if the attempt that has just begun is a retry, held before it began or not.
+    pub fn begins_with_retry(&self) -> bool {
+        let before = |kind: &CourseEventKind| *kind == CourseEventKind::Begun;
+        let mut kinds = self.events.iter().rev().map(|event| event.kind).skip_while(before);
+        kinds.next() == Some(CourseEventKind::Retried)
+    }
+
     /// The order that was carried out last, if it is known.
     pub fn last_order(&self) -> Option<&CourseEvent> {
         self.events.iter().rev().find(|event| event.kind.is_order())

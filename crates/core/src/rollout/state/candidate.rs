@@ -28,8 +28,8 @@ pub(super) fn rank(
     match nodes.node(id) {
         _ if slot.flags.contains(SlotFlags::LOSES_POD) => Rank::Removed,
         Some(node) if has_begun(node) || is_asked => Rank::Begun,
-        _ if hashes.any(|hash| bad.contains(hash)) => Rank::BadRevision,
         Some(_) if is_set_aside => Rank::SetAside,
+        _ if hashes.any(|hash| bad.contains(hash)) => Rank::BadRevision,
         Some(node) if node.is_cordoned() => Rank::Other,
         Some(_) if slot.assessment.is_available() => Rank::Healthy,
         Some(_) | None => Rank::Other,

@@ -62,10 +62,9 @@ impl Waves {
 
     /// True if more nodes have failed than the policy tolerates (G15).
     pub(crate) fn has_failed_nodes(&self) -> bool {
-        let gone = self.gone_in(NodeState::Failed).count();
-        let (failed, on_target) = (self.all.failed + gone, self.all.on_target + gone);
+        let failed = self.all.failed + self.gone_in(NodeState::Failed).count();
         let rule = self.policy().failure.as_ref();
-        rule.is_some_and(|rule| failed > rule.max_nodes.resolve_floor(on_target))
+        rule.is_some_and(|rule| failed > rule.max_nodes.resolve_floor(self.ever_on_target()))
     }
 
     /// The nodes that were in this state when they were deleted in this attempt.
@@ -83,17 +82,23 @@ impl Waves {
         let Some(rule) = &self.policy().failure else { return false };
         let gone = |state| self.gone().filter(|gone| gone.is_late && gone.state == state).count();
         let (failed, lost) = (gone(NodeState::Failed), gone(LOST));
-        let on_target = self.all.on_target + failed + lost;
-        self.all.late_failed + failed > rule.max_nodes.resolve_floor(on_target)
-            || self.all.late_lost + lost > max_lost(rule, on_target)
+        let on_target = self.ever_on_target();
+        self.all.late.failed + failed > rule.max_nodes.resolve_floor(on_target)
+            || self.all.late.lost + lost > max_lost(rule, on_target)
     }
 
     /// True if more nodes are lost than the policy tolerates: by default one, or a tenth of those
     /// that have the target (G15).
     pub(crate) fn has_lost_nodes(&self) -> bool {
         let Some(rule) = &self.policy().failure else { return false };
-        let gone = self.gone_in(LOST).count();
-        self.all.lost + gone > max_lost(rule, self.all.on_target + gone)
+        self.all.lost + self.gone_in(LOST).count() > max_lost(rule, self.ever_on_target())
+    }
+
+    /// The number of nodes that have a pod of the target, or had one: of those that have failed, are
+    /// lost or were done, its successor is awaited. Nodes that were deleted after they failed or
+    /// were lost are counted as if they were still there.
+    fn ever_on_target(&self) -> usize {
+        self.all.on_target + self.all.without_pod + self.gone().count()
     }
 
     /// How many pods the target's placement removes or has removed, if these are more than the

@@ -35,10 +35,10 @@ pub(crate) struct Group {
     pub disturbed: usize,
     /// Those of them that are down or leaving.
     pub disturbed_absent: usize,
-    /// Members that have failed since the rollout was complete (G40).
-    pub late_failed: usize,
-    /// Members that are lost since then.
-    pub late_lost: usize,
+    /// Members that have no pod of the target, and have failed, are lost, or were done before.
+    pub without_pod: usize,
+    /// Members on which the rollout began once it was complete (G40).
+    pub late: LateCounts,
     /// Members on which the rollout has yet to begin, and of which an earlier attempt has taken the
     /// pod: they use the budget (G14).
     pub taken: usize,
@@ -52,6 +52,13 @@ pub(crate) struct Group {
     pub barred: usize,
     /// Members that keep their pod of the target going back (G41).
     pub kept: usize,
+}
+
+/// Counts of late nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LateCounts {
+    pub failed: usize,
+    pub lost: usize,
 }
 
 /// Numbers of nodes by their state (G31).
@@ -251,6 +258,8 @@ impl Group {
         if is_open {
             add(self.open.count(state), is_added);
         }
+        let had_target =
+            matches!(state, NodeState::Failed | NodeState::Updating { was_passed: true, .. });
         let is_disturbed = is_open && matches!(state, NodeState::Updating { was_passed: true, .. });
         let counts = [
             (&mut self.members, true),
@@ -275,8 +284,9 @@ impl Group {
             (&mut self.emptied, is_open && holding == Holding::Nothing && is_done),
             (&mut self.barred, is_open && holding == Holding::Barred && is_kept),
             (&mut self.taken, state.is_taken()),
-            (&mut self.late_failed, is_late && state == NodeState::Failed),
-            (&mut self.late_lost, is_late && is_lost),
+            (&mut self.without_pod, !has_target && (had_target || is_lost)),
+            (&mut self.late.failed, is_late && state == NodeState::Failed),
+            (&mut self.late.lost, is_late && is_lost),
         ];
         for (count, counts) in counts {
             match is_added {

@@ -175,9 +175,12 @@ impl NodeHistory {
     }
 
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
+    /// On one that was not ready before the attempt it has not.
     pub(super) fn may_have_begun(&self, node: &Node, attempt: Option<Timestamp>) -> bool {
-        let is_older = attempt.is_some_and(|attempt| node.created < attempt);
-        self.past.is_unknown() && self.without_pod_since.is_some() && is_older
+        let is_possible = attempt.is_some_and(|attempt| {
+            node.created < attempt && node.not_ready_since().is_none_or(|at| at >= attempt)
+        });
+        self.past.is_unknown() && self.without_pod_since.is_some() && is_possible
     }
 
     /// Measures anew how long the node is without an available pod, or absent.
@@ -187,9 +190,13 @@ impl NodeHistory {
         self.absence = self.absence.map(|absence| Absence { since: now, ..absence });
     }
 
-    /// Counts the restarts of its pod anew, for another attempt.
-    pub(super) fn forget_restarts(&mut self) {
+    /// Begins another attempt: the restarts of its pod count anew. A node that is absent was so
+    /// before, unless somebody retries what was at work on it.
+    pub(super) fn begin_attempt(&mut self, is_retry: bool) {
         self.restarts.forget();
+        if !is_retry {
+            self.absence = self.absence.map(|absence| Absence { has_begun: false, ..absence });
+        }
     }
 
     /// Records that the rollout goes on although the node, on which it has begun, has no available
@@ -275,7 +282,8 @@ impl NodeHistory {
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
         let is_loss_seen = self.loss.contains(Loss::SEEN);
-        self.apply_absence(&observed, is_loss_seen && judgement.is_target_known, input);
+        let is_pod_lost = is_loss_seen && judgement.is_target_known;
+        self.apply_absence(&observed, judgement, is_pod_lost, input);
         let known = match is_undone {
             true => known,
             false => self.apply_beginning(known, &observed, judgement, input),
@@ -388,10 +396,14 @@ impl NodeHistory {
         let awaited_images = observed.awaited_images(judgement, self.without_pod_since);
         let is_barred = self.is_barred(observed);
         match (self.begun, self.absence) {
-            (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
+            (Some(WhenBegun::Well), absence)
+                if restarts_too_often && (absence.is_none() || known == NodeState::Failed) =>
+            {
+                NodeState::Failed
+            }
             _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
             // Until it gets an available pod, also while it is down or leaves.
-            (Some(WhenBegun::Well), _)
+            (Some(WhenBegun::Well | WhenBegun::Late), _)
                 if known == NodeState::Failed && self.starting_since.is_some() =>
             {
                 NodeState::Failed

@@ -61,6 +61,7 @@ impl NodeHistory {
     pub(super) fn apply_absence(
         &mut self,
         observed: &Observed<'_>,
+        judgement: &Judgement,
         is_pod_lost: bool,
         input: &RolloutInput<'_>,
     ) {
@@ -75,8 +76,13 @@ impl NodeHistory {
                 let is_target = |pod: &&PodView| pod.is_updated(input.labels);
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
-                let by_times = observed.node.not_ready_since().is_some_and(was_there);
-                let by_times = by_times || observed.has_ending_pods_only();
+                // On a node that was not ready before the attempt it has not begun.
+                let not_ready_since = observed.node.not_ready_since();
+                let was_down = not_ready_since.is_some_and(|since| {
+                    judgement.began.is_some_and(|began| input.now.to_steady(since) < began)
+                });
+                let by_times = not_ready_since.is_some_and(was_there);
+                let by_times = !was_down && (by_times || observed.has_ending_pods_only());
                 // Of one that was not ready before, the kubelet has only stopped answering.
                 let was_well = self.begun.is_some_and(|begun| begun != WhenBegun::Unready);
                 let has_begun = was_well || is_pod_lost || self.past.is_unknown() && by_times;
@@ -186,9 +192,9 @@ impl NodeHistory {
             // Nothing says that a machine on which no pod was ever available is well. One that was
             // there before this controller was not ready before, by its time and that of its pod.
             _ if is_unready && self.absence.is_none() => WhenBegun::Unready,
-            Past::Other | Past::Several if self.sight == Sight::Never => WhenBegun::Broken,
             // However it was before, nothing else would stop a template that breaks it (G40).
             Past::Other | Past::Several if judgement.blames_late() => WhenBegun::Late,
+            Past::Other | Past::Several if self.sight == Sight::Never => WhenBegun::Broken,
             // An earlier controller has begun there since, unless the pod was well for long.
             Past::Unknown { .. }
                 if judgement.is_complete()
@@ -200,7 +206,9 @@ impl NodeHistory {
             }
             // Somebody has promoted it although the node, perhaps, had no available pod.
             Past::Unknown { .. }
-                if judgement.is_promoted_in_full() && !observed.has(Holds::AVAILABLE) =>
+                if judgement.is_promoted_in_full()
+                    && !is_replaced
+                    && !observed.has(Holds::AVAILABLE) =>
             {
                 WhenBegun::Broken
             }
