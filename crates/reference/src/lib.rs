@@ -27,7 +27,7 @@ use everynode_core::api::{
 
 use rolling_update::Step;
 
-pub use placement::{Answer, answer};
+pub use placement::{Answer, answer, tolerated_by_default};
 pub use pods::has_recovered;
 pub use revisions::{has_duplicates, hash_of_new_pods};
 pub use status::Counts;

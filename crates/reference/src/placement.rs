@@ -68,23 +68,25 @@ fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Taints that each pod of a DaemonSet tolerates, and one more of pods in the host's network (C14).
-const TOLERATED: [(&str, TaintEffect); 6] = [
+/// The taints that each pod of a DaemonSet tolerates, and the last one in the host's network (C14).
+const TOLERATED: [(&str, TaintEffect); 7] = [
     ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
     ("node.kubernetes.io/unreachable", TaintEffect::NoExecute),
     ("node.kubernetes.io/disk-pressure", TaintEffect::NoSchedule),
     ("node.kubernetes.io/memory-pressure", TaintEffect::NoSchedule),
     ("node.kubernetes.io/pid-pressure", TaintEffect::NoSchedule),
     ("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule),
+    ("node.kubernetes.io/network-unavailable", TaintEffect::NoSchedule),
 ];
-const TOLERATED_IN_HOST_NETWORK: (&str, TaintEffect) =
-    ("node.kubernetes.io/network-unavailable", TaintEffect::NoSchedule);
+
+/// The taints that pods tolerate by default (C14).
+pub fn tolerated_by_default(in_host_network: bool) -> &'static [(&'static str, TaintEffect)] {
+    if in_host_network { &TOLERATED } else { &TOLERATED[..6] }
+}
 
 /// True if pods tolerate the taint, by the template or by default (C13, C14).
 fn is_tolerated(placement: &Placement, taint: &Taint) -> bool {
-    let taint_kind = (&*taint.key, taint.effect);
-    TOLERATED.contains(&taint_kind)
-        || placement.host_network && taint_kind == TOLERATED_IN_HOST_NETWORK
+    tolerated_by_default(placement.host_network).contains(&(&*taint.key, taint.effect))
         || placement.tolerations.iter().any(|toleration| tolerates(toleration, taint))
 }
 

@@ -104,8 +104,8 @@ pub enum Property {
     Condition,
     /// The controller writes no object of another owner (C21, C61).
     Foreign,
-    /// The checks of a wave are asked from when a node of it is done, and not before their initial
-    /// delay is over (G46), at their interval (G5).
+    /// The checks of a wave are not asked before their initial delay is over (G46), and then at
+    /// their interval (G5).
     Check,
     /// Beside the built-in controller, writes are some of those that G20 lists, and pods are
     /// deleted only while it is known what replaces them (G18–G20).

@@ -40,8 +40,6 @@ pub(crate) struct CheckedDecisions {
     pub processed_at: Timestamp,
     /// The DaemonSets for which the last plan has failed, or the one in execution has.
     pub failed: BTreeMap<DaemonSetKey, FailedPlan>,
-    /// Maximum number of pods that a plan creates, and of those that it deletes.
-    pub burst: usize,
     /// The observations and plans of the replica.
     pub recorder: ViewRecorder,
     /// The statements of the replica about each DaemonSet.
@@ -196,7 +194,7 @@ impl CheckedDecisions {
     }
 
     fn planner(&self, times: Times) -> Planner {
-        Planner { replica: self.replica, role: self.role, burst: self.burst, times }
+        Planner { replica: self.replica, role: self.role, times }
     }
 
     /// A DaemonSet, and what the replica states of it.

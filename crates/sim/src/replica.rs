@@ -111,7 +111,6 @@ impl Replica {
                 clocks: decisions_clocks.clone(),
                 processed_at: now,
                 failed: BTreeMap::new(),
-                burst: config.burst_replicas,
                 recorder: ViewRecorder::default(),
                 statements: Statements::new(),
                 event_ledger: EventLedger::new(occurrences),

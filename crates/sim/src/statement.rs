@@ -50,15 +50,8 @@ pub struct StatedNode {
     /// Since when it has been at this stage: the rollout has yet to begin on it, is at work there,
     /// is done, or leaves it alone.
     pub at_stage_since: Timestamp,
-    /// When the rollout of this target was first at work there, or done.
-    pub begun_at: Option<Timestamp>,
     /// Since when the replica has followed the rollout's nodes.
     pub known_since: Timestamp,
-    /// When the rollout was first done with it, or it was blamed or set aside.
-    pub passed_at: Option<Timestamp>,
-    /// The versions that the watches had reached when the replica first looked at the rollout's
-    /// nodes; `None` of a node that came later, and of another target since.
-    pub first_looked: Option<Feeds>,
     /// The part that it has had in the waves of this target.
     pub in_waves: InWaves,
 }
@@ -88,28 +81,18 @@ impl InWaves {
 }
 
 impl StatedNode {
-    /// `before` is its last statement; `first_looked` is `None` unless that of the DaemonSet was
-    /// about no rollout.
+    /// `before` is its last statement.
     fn new(
         state: NodeState,
         (now, known_since): (Timestamp, Timestamp),
         before: Option<&Self>,
         is_same_target: bool,
-        first_looked: Option<Feeds>,
     ) -> Self {
         let new = Self {
             state,
             since: now,
             at_stage_since: now,
-            begun_at: matches!(NodeStage::of(state), NodeStage::AtWork | NodeStage::Done)
-                .then_some(now),
             known_since,
-            passed_at: matches!(
-                state,
-                NodeState::Done | NodeState::Failed | NodeState::SetAside(_)
-            )
-            .then_some(now),
-            first_looked,
             in_waves: InWaves::default(),
         };
         let Some(before) = before else { return new };
@@ -117,9 +100,6 @@ impl StatedNode {
         Self {
             since: if kind(state) == kind(before.state) { before.since } else { now },
             at_stage_since: if is_at_stage { before.at_stage_since } else { now },
-            begun_at: before.begun_at.filter(|_| is_same_target).or(new.begun_at),
-            passed_at: before.passed_at.filter(|_| is_same_target).or(new.passed_at),
-            first_looked: before.first_looked.filter(|_| is_same_target),
             in_waves: if is_same_target { before.in_waves } else { new.in_waves },
             ..new
         }
@@ -208,13 +188,11 @@ impl Statement {
         let known_since = before.and_then(|before| before.known_since).or(Some(at));
         let known_since = known_since.filter(|_| follows);
         let times = (at, known_since.unwrap_or(at));
-        let is_first = before.is_none_or(|before| before.target.is_none());
-        let first_looked = is_first.then_some(feeds);
         let open_nodes: BTreeSet<String> =
             state.open_nodes(nodes).map(ToString::to_string).collect();
         let stated = state.node_states(nodes).map(|(name, state)| {
             let before = before.and_then(|before| before.nodes.get(name.as_str()));
-            let mut node = StatedNode::new(state, times, before, is_same_target, first_looked);
+            let mut node = StatedNode::new(state, times, before, is_same_target);
             if follows {
                 let is_open = open_nodes.contains(name.as_str());
                 node.in_waves = node.in_waves.next(is_open, state, feeds.nodes);

@@ -51,8 +51,6 @@ pub struct View {
     pub writes: Vec<Write>,
     /// True if the controller plans nothing new, because it has not seen an earlier write (C60).
     pub is_waiting: bool,
-    /// Maximum number of pods that the plan creates, and of those that it deletes (C28).
-    pub burst: usize,
 }
 
 /// The knowledge of a replica that had nothing to do for a DaemonSet, as it believed.
@@ -106,8 +104,6 @@ pub(crate) struct Planner {
     pub replica: u64,
     /// The role of the replica.
     pub role: Role,
-    /// Maximum number of pods that a plan creates, and of those that it deletes (C28).
-    pub burst: usize,
     /// The times of its clocks.
     pub times: Times,
 }
@@ -233,7 +229,7 @@ impl ViewRecorder {
     /// The view of a replica that has nothing to do for a DaemonSet: it writes nothing, and its
     /// number is that of the last plan.
     pub(crate) fn idle_view(&mut self, planner: Planner, (uid, stated): (&Uid, Statement)) -> View {
-        let Planner { replica, role, burst, times } = planner;
+        let Planner { replica, role, times } = planner;
         let daemon_set = uid.to_string();
         let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
         View {
@@ -251,7 +247,6 @@ impl ViewRecorder {
             answers: self.answers.clone(),
             writes: Vec::new(),
             is_waiting: false,
-            burst,
         }
     }
 }

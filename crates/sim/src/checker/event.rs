@@ -1,4 +1,5 @@
-//! The check that Kubernetes Events say what is true (C71).
+//! The check that Kubernetes Events about pods that have ended are true (C71). Those about writes
+//! are compared with the outcomes (`event_ledger.rs`).
 
 use everynode_controller::recorder::Occurrence;
 
@@ -15,13 +16,6 @@ pub(super) fn problem(occurrence: &Occurrence, history: &History) -> Option<&'st
     let existed =
         |is_it: fn(&Pod) -> bool| history.pods.states().any(|(_, pod)| is_it(pod) && is_named(pod));
     match *reason {
-        "SuccessfulCreate" => (!existed(|_| true)).then_some("no such pod was created"),
-        // Another pod may have got its name meanwhile.
-        "SuccessfulDelete" => {
-            let mut ending = history.pods.all().filter(|pod| pod.metadata.is_terminating);
-            let is_ending = ending.any(is_named) || history.pods.removed_after(0).any(is_named);
-            (!is_ending).then_some("no such pod is being deleted")
-        }
         "FailedDaemonPod" => {
             (!existed(|pod| pod.status == PodStatus::Failed)).then_some("no such pod had failed")
         }

@@ -8,11 +8,10 @@ use everynode_core::api::Timestamp;
 
 use crate::role::Role;
 
-use super::history::History;
 use super::model::{Eligibility, Namespace, Node, Phase, Pod, Record, Revision};
 use super::reason::Uncertainty;
 use super::situation::{NodeView, OurPod, Situation};
-use super::stage::{Movement, Stage, Wanted, back_after_ms};
+use super::stage::{Movement, Stage, Wanted};
 use everynode_core::daemon_set::{NodeState, SetAside};
 
 /// Records have whole seconds, and that of an end may be a second late (G36).
@@ -85,15 +84,6 @@ impl<'a> Situation<'a> {
     /// True if nodes go back to the base.
     pub(super) fn goes_back(&self) -> bool {
         self.movement().is_some_and(|movement| movement.goes_back)
-    }
-
-    /// The version since which nodes have gone back to the base.
-    pub(super) fn back_since(&self, history: &History) -> Option<u64> {
-        let current = self.revisions.current.last()?;
-        let (record, policy) = current.record.as_ref().zip(self.ds.policy.valid())?;
-        let failed = history.phase_version(&current.metadata.uid, record)?;
-        let back_at = history.time_of(failed).0 + back_after_ms(record, policy)?;
-        Some(failed.max(history.version_before(Timestamp(back_at))))
     }
 
     /// True if the node is down, leaves, or has a taint that keeps new pods away.

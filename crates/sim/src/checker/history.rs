@@ -36,7 +36,14 @@ pub(super) struct History {
 }
 
 /// Objects as replicas count them, although no version of them is so.
-struct Assumed<T>(OnceLock<Box<(T, Assumed<T>)>>);
+struct Assumed<T>(OnceLock<Box<Assumption<T>>>);
+
+/// One of them, by the address of the version that it is made of, and what is assumed.
+struct Assumption<T> {
+    key: (usize, String),
+    object: T,
+    rest: Assumed<T>,
+}
 
 /// The states of an object, with their versions. `None` is a deletion.
 pub(super) type States<T> = Vec<(u64, Option<Arc<T>>)>;
@@ -56,16 +63,18 @@ impl<T> Default for Assumed<T> {
     }
 }
 
-impl<T: PartialEq> Assumed<T> {
-    fn add(&self, object: T) -> &T {
+impl<T> Assumed<T> {
+    fn get(&self, of: &T, assumption: String, make: impl FnOnce() -> T) -> &T {
+        let key = (std::ptr::from_ref(of).addr(), assumption);
         let mut rest = self;
         while let Some(known) = rest.0.get() {
-            if known.0 == object {
-                return &known.0;
+            if known.key == key {
+                return &known.object;
             }
-            rest = &known.1;
+            rest = &known.rest;
         }
-        &rest.0.get_or_init(|| Box::new((object, Self::default()))).0
+        let new = || Box::new(Assumption { key, object: make(), rest: Self::default() });
+        &rest.0.get_or_init(new).object
     }
 }
 
@@ -105,14 +114,14 @@ impl History {
 
     /// The pod while a request without an answer may have begun to change it (G56).
     pub(super) fn assumed_to_change(&self, pod: &Pod, to: &str) -> &Pod {
-        self.assumed.add(pod.assumed_to_change(to))
+        self.assumed.get(pod, to.to_owned(), || pod.assumed_to_change(to))
     }
 
     /// The DaemonSet whose target has these copies of ConfigMaps (G58).
     pub(super) fn with_copies<'a>(&'a self, ds: &'a DaemonSet, copies: &Copies) -> &'a DaemonSet {
         match copies.is_empty() {
             true => ds,
-            false => self.with_copies.add(ds.with_copies(copies)),
+            false => self.with_copies.get(ds, format!("{copies:?}"), || ds.with_copies(copies)),
         }
     }
 
@@ -169,16 +178,11 @@ impl History {
 
     /// When the phase of a revision's record was stored.
     pub(super) fn phase_stored_at(&self, uid: &str, record: &Record) -> Option<Timestamp> {
-        Some(self.time_of(self.phase_version(uid, record)?))
-    }
-
-    /// The version with which the phase of a revision's record was stored.
-    pub(super) fn phase_version(&self, uid: &str, record: &Record) -> Option<u64> {
         let is_it = |other: &Record| {
             (other.phase, &other.position, other.since)
                 == (record.phase, &record.position, record.since)
         };
-        self.records(uid).find(|(_, other)| is_it(other)).map(|(at, _)| at)
+        self.records(uid).find(|(_, other)| is_it(other)).map(|(at, _)| self.time_of(at))
     }
 
     /// The records that a revision has had, with the versions of its states.

@@ -1,7 +1,7 @@
 //! The steps of changing a pod in place (G56).
 //!
-//! What counts is the effect: what the kubelet states of the pod when it gets the label of its
-//! revision, and how many pods are being changed at the same time.
+//! What counts is the effect: what the pod is, and what its kubelet states, when it gets the label
+//! of its revision. A request that changes too much or too little shows there.
 
 use everynode_core::api::{CHANGING_ANNOTATION, HASH_LABEL};
 use everynode_sandbox::json::Value;
@@ -9,13 +9,10 @@ use everynode_sandbox::kinds::POD;
 use http::Method;
 
 use super::history::History;
-use super::judged_plan::{Deletion, JudgedPlan};
+use super::judged_plan::JudgedPlan;
 use super::model::{Eligibility, Pod, Revision, Update, containers, has_amounts, is_same};
 use super::situation::{NodeView, Situation};
-use super::{PendingWrite, Property, Violation, budget, images, violation};
-
-/// Shorter than any time after which a node is blamed or replaced.
-const CHANGES_WITHIN_MS: i64 = 25_000;
+use super::{PendingWrite, Property, Violation, images, violation};
 
 /// A request of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,230 +80,42 @@ pub(super) fn check(
         return None;
     }
     let pod = Pod::parse(&stored.read());
-    let change = Change { write, situation, history, pod: &pod };
+    let template = |problem: String| (Property::Template, problem);
     let found = match step {
-        Step::Begin(hash) => {
-            let reason = plan.changes.get(&pod.metadata.uid).copied();
-            change.problem_of_beginning(hash).or_else(|| match &pod.change {
-                Some(_) => None,
-                None => change.problem_of_reason(hash, reason),
-            })
-        }
-        Step::Resize => change.problem_of_resize(),
-        Step::Finish(hash) => change.problem_of_end(hash),
-        Step::Unmarked => {
-            Some((Property::Template, "without the annotation that says so".to_owned()))
-        }
+        Step::Begin(_) if pod.change.is_some() => None,
+        Step::Begin(_) => match plan.changes.get(&pod.metadata.uid) {
+            Some(reason) => {
+                // "With `prepare.images` nodes have the images before": no container is stopped for
+                // an image that its node lacks.
+                let missing = images::missing(write, *reason, situation, write.body);
+                missing.map(|missing| (Property::Gate, format!("while {missing}")))
+            }
+            None => Some((Property::Gate, "which was not planned".to_owned())),
+        },
+        Step::Resize => pod.change.is_none().then(|| template("before it says so".to_owned())),
+        Step::Finish(hash) => unfinished(&pod, hash, situation, history).map(template),
+        Step::Unmarked => Some(template("without the annotation that says so".to_owned())),
     };
     let (property, problem) = found?;
     let name = &pod.metadata.name;
     violation(property, format!("pod {name} is changed in place ({step:?}), {problem}"))
 }
 
-type Problem = Option<(Property, String)>;
-
-struct Change<'a> {
-    write: &'a PendingWrite<'a>,
-    situation: &'a Situation<'a>,
-    history: &'a History,
-    /// As it is stored.
-    pod: &'a Pod,
-}
-
-impl Change<'_> {
-    /// The revision of the DaemonSet with a hash.
-    fn revision(&self, hash: &str) -> Option<&Revision> {
-        revisions(self.history, &self.situation.ds.metadata.uid, hash).pop()
+/// Why a pod must not get the label of its revision yet. "Once the kubelet states that it has seen
+/// the change, that no resize is pending or in progress, and that these containers run anew, the
+/// pod gets the hash of the revision as its label, and the annotation goes."
+fn unfinished(pod: &Pod, hash: &str, situation: &Situation, history: &History) -> Option<String> {
+    if pod.has_ended() || pod.change.is_none() && pod.metadata.hash() == Some(hash) {
+        return None;
     }
-
-    /// "Only what differs between the two templates is changed."
-    fn problem_of_beginning(&self, hash: &str) -> Problem {
-        let label = match &self.pod.change {
-            Some(change) => change.label.as_deref(),
-            None => self.pod.metadata.hash(),
-        };
-        let to = self.revision(hash)?;
-        let from = self.revision(label?)?;
-        let image = |of: &Revision, name: &str| {
-            let mut all = containers(&of.template);
-            let found = all.find(|(other, _)| *other == name);
-            found.map(|(_, container)| container["image"].clone()).unwrap_or_default()
-        };
-        let fail = |problem: String| Some((Property::Template, problem));
-        let body = self.write.body;
-        for container in body["spec"]["containers"].as_array().into_iter().flatten() {
-            let name = container["name"].as_str().unwrap_or_default();
-            let (old, new) = (image(from, name), image(to, name));
-            if old == new || !is_same(&container["image"], &new) {
-                return fail(format!("container {name} to {container}, from {old} to {new}"));
-            }
-            let mut fields = container.as_object().into_iter().flatten();
-            if fields.any(|(field, _)| field != "name" && field != "image") {
-                return fail(format!("with other fields: {container}"));
-            }
-        }
-        for of in ["labels", "annotations"] {
-            let value = |it: &Revision, key: &str| it.template["metadata"][of][key].clone();
-            let mut all = body["metadata"][of].as_object().into_iter().flatten();
-            let is_wrong = |key: &str, value_in_body: &Value| {
-                let new = value(to, key);
-                !key.starts_with("everynode.dev/")
-                    && (value(from, key) == new || !is_same(value_in_body, &new))
-            };
-            if let Some((key, value)) = all.find(|(key, value)| is_wrong(key, value)) {
-                return fail(format!("which sets {key} to {value} in {of}"));
-            }
-        }
-        let mut fields = body["spec"].as_object().into_iter().flatten();
-        let is_known = |field: &str| field == "containers" || field.starts_with("$setElementOrder");
-        let other = fields.find(|(field, _)| !is_known(field));
-        other.and_then(|(field, _)| fail(format!("with spec.{field}")))
+    if pod.change.as_ref().is_none_or(|change| change.to != hash) {
+        return Some(format!("of which nothing says that it changes to {hash}"));
     }
-
-    /// Nodes have the images before, and the budget is that of what is being changed. Going back,
-    /// pods that are not available need none (G41).
-    fn problem_of_reason(&self, hash: &str, reason: Option<Deletion>) -> Problem {
-        let Some(reason) = reason else {
-            return Some((Property::Gate, "which was not planned".to_owned()));
-        };
-        let needs_room = reason.is_within_budget() || !self.situation.goes_back();
-        self.missing_image(reason).or_else(|| self.excess(hash).filter(|_| needs_room))
+    if pod.pending_resize.is_some() || pod.is_resizing {
+        return Some("while it is being resized".to_owned());
     }
-
-    /// "With `prepare.images` nodes have the images before": no container is stopped for an image
-    /// that its node lacks.
-    fn missing_image(&self, reason: Deletion) -> Problem {
-        let Self { write, situation, .. } = self;
-        let missing = images::missing(write, reason, situation, write.body)?;
-        Some((Property::Gate, format!("while {missing}")))
-    }
-
-    /// "From then on the pod counts as one of that revision which is not available: it uses the
-    /// budget."
-    fn excess(&self, hash: &str) -> Problem {
-        let Self { situation, history, pod, .. } = self;
-        let max = budget::limit(situation)?.max(1);
-        let is_recent = |uid: &str| {
-            let mut states = history.pods.of(uid);
-            let first = states.find(|(_, pod)| pod.change.is_some()).map(|(at, _)| at);
-            first.is_some_and(|at| self.write.now.0 - history.time_of(at).0 < CHANGES_WITHIN_MS)
-        };
-        let policy = situation.ds.policy.valid()?;
-        // A machine that is younger than the pod has joined since: it uses none (G33).
-        let is_on_its_node = |other: &Pod| {
-            let mut nodes = history.nodes.all();
-            let node = nodes.find(|node| other.node() == Some(&*node.metadata.name));
-            node.is_some_and(|node| {
-                !policy.is_absent(node) && node.metadata.created <= other.metadata.created
-            })
-        };
-        let uses_budget = |other: &&Pod| {
-            situation.ds.owns(&other.metadata)
-                && other.metadata.uid != pod.metadata.uid
-                && other.change.as_ref().is_some_and(|change| change.to == *hash)
-                && other.pending_resize.is_none()
-                && other.restarts < 2
-                && !other.metadata.is_terminating
-                && !other.has_ended()
-                && is_recent(&other.metadata.uid)
-                && is_on_its_node(other)
-        };
-        let others: Vec<&str> = history
-            .pods
-            .all()
-            .filter(uses_budget)
-            .map(|other| other.metadata.name.as_str())
-            .collect();
-        let message = format!("while {others:?} are being changed, {max} allowed");
-        (others.len() >= max).then_some((Property::Budget, message))
-    }
-
-    /// Images, labels and annotations come first, "then the resources".
-    fn problem_of_resize(&self) -> Problem {
-        let fail = |problem: String| Some((Property::Template, problem));
-        let Some(change) = &self.pod.change else {
-            return fail("before it says so".to_owned());
-        };
-        let to = self.revision(&change.to)?;
-        for container in self.write.body["spec"]["containers"].as_array().into_iter().flatten() {
-            let name = container["name"].as_str().unwrap_or_default();
-            let wanted = containers(&to.template).find(|(other, _)| *other == name);
-            let is_wanted = |(_, it): (&str, &Value)| {
-                ["requests", "limits"].iter().all(|list| {
-                    let mut set = container["resources"][*list].as_object().into_iter().flatten();
-                    set.all(|(amount, value)| it["resources"][*list].get(amount) == Some(value))
-                })
-            };
-            if !wanted.is_some_and(is_wanted) {
-                return fail(format!("to other resources than those of its template: {container}"));
-            }
-        }
-        None
-    }
-
-    /// "Once the kubelet states that it has seen the change, that no resize is pending or in
-    /// progress, and that these containers run anew, the pod gets the hash of the revision as its
-    /// label, and the annotation goes."
-    fn problem_of_end(&self, hash: &str) -> Problem {
-        let pod = self.pod;
-        let fail = |problem: String| Some((Property::Template, problem));
-        if pod.has_ended() || pod.change.is_none() && pod.metadata.hash() == Some(hash) {
-            return None;
-        }
-        if pod.change.as_ref().is_none_or(|change| change.to != hash) {
-            return fail(format!("of which nothing says that it changes to {hash}"));
-        }
-        if pod.pending_resize.is_some() || pod.is_resizing {
-            return fail("while it is being resized".to_owned());
-        }
-        let to = self.revision(hash)?;
-        differing(pod, to, true).and_then(fail).or_else(|| self.restarted(to).and_then(fail))
-    }
-
-    /// A container that the change does not concern is not restarted.
-    fn restarted(&self, to: &Revision) -> Option<String> {
-        let label = self.pod.change.as_ref()?.label.as_deref()?;
-        let from = self.revision(label)?;
-        if self.may_restart_by_itself() {
-            return None;
-        }
-        let uid = &self.pod.metadata.uid;
-        let states = self.history.pods.of(uid).map(|(_, pod)| pod);
-        let before = states.filter(|pod| pod.change.is_none()).last()?;
-        let restarts = |pod: &Pod, name: &str| {
-            pod.containers.get(name).and_then(|it| it.runs.as_ref()).map(|it| it.restarts)
-        };
-        let is_same = |name: &str, container: &Value| {
-            containers(&from.template).any(|it| it == (name, container))
-        };
-        let (name, _) = containers(&to.template).find(|(name, container)| {
-            is_same(name, container) && restarts(before, name) != restarts(self.pod, name)
-        })?;
-        Some(format!("and container {name} was restarted, which is to stay what it is"))
-    }
-
-    /// True if its lifecycle, or its machine, may have restarted a container.
-    fn may_restart_by_itself(&self) -> bool {
-        let was_absent = |name: &str| {
-            let states = self.history.nodes.states().map(|(_, node)| node);
-            let mut states = states.filter(|node| node.metadata.name == name);
-            let created = &self.pod.metadata.created;
-            states.any(|node| !node.is_ready() || node.metadata.created > *created)
-        };
-        let of_node = |name: &str| self.write.store.find(&everynode_sandbox::kinds::NODE, "", name);
-        let has_lifecycle = |object: &Value| {
-            let annotations = &object["metadata"]["annotations"];
-            annotations["sandbox.everynode.dev/lifecycle"].is_string()
-                || object["metadata"]["labels"]["life"].is_string()
-        };
-        let node = self.pod.node().unwrap_or_default();
-        let mut maps = self.history.config_maps.states().map(|(_, map)| map);
-        let is_named = |name: &String| self.pod.config_maps.contains(name);
-        was_absent(node)
-            || maps.any(|map| map.is_bad && is_named(&map.metadata.name))
-            || of_node(node).is_none_or(|node| has_lifecycle(node.value()))
-            || self.write.object().is_none_or(|pod| has_lifecycle(pod.value()))
-    }
+    let to = revisions(history, &situation.ds.metadata.uid, hash).pop()?;
+    differing(pod, to, true)
 }
 
 /// The revisions of a DaemonSet that have had a hash.

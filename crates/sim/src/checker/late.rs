@@ -1,20 +1,16 @@
 //! Nodes that get the target after the rollout is complete (G40): while more of them have failed
 //! than `maxNodes`, or are lost than `maxLost`, the rollout begins on no further one.
 
-use everynode_core::api::Timestamp;
-
 use super::history::History;
 use super::judged_plan::JudgedPlan;
 use super::model::{Failure, Phase};
-use super::node_state::{self, TOLERANCE_MS};
+use super::node_state::TOLERANCE_MS;
 use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
-use crate::view::View;
 
 /// Judges whether a plan may begin on further nodes.
 pub(super) fn check(
-    view: &View,
     situation: &Situation,
     judged: &JudgedPlan,
     history: &History,
@@ -25,17 +21,11 @@ pub(super) fn check(
     let begun: Vec<&str> = deleted.chain(created.map(|(node, _)| node.as_str())).collect();
     let first = begun.first()?;
     let failed = surely_failed(situation, history, &begun)?;
-    let completed = completed_at(situation, history)?;
-    let lost = node_state::surely_lost(view, situation, history, completed);
-    let rule = rule(situation)?;
-    let touched = situation.nodes.len() + situation.gone;
-    let (max, max_lost) = (rule.max_nodes(touched), rule.max_lost(touched));
+    let max = rule(situation)?.max_nodes(situation.nodes.len() + situation.gone);
     let problem = format!(
-        "a complete rollout begins on {first}, although {failed:?} have failed since, {max} may, \
-         and {lost:?} are lost, {max_lost} may be"
+        "a complete rollout begins on {first}, although {failed:?} have failed since, {max} may"
     );
-    let is_held = failed.len() > max || lost.len() > max_lost;
-    is_held.then(|| situation.violation(Property::Gate, problem))
+    (failed.len() > max).then(|| situation.violation(Property::Gate, problem))
 }
 
 /// True if a complete rollout may begin on no further node.
@@ -54,13 +44,6 @@ fn rule<'a>(situation: &Situation<'a>) -> Option<&'a Failure> {
     (record.phase == Phase::Complete && !record.is_adoption()).then_some(rule)
 }
 
-/// When the rollout was complete.
-fn completed_at(situation: &Situation, history: &History) -> Option<Timestamp> {
-    let Stage::Moving(record) = &situation.stage else { return None };
-    let current = situation.revisions.current.last()?;
-    history.phase_stored_at(&current.metadata.uid, record)
-}
-
 /// The nodes that have failed since the rollout was complete, and on which it had begun: one whose
 /// old pod stays because it cannot be changed in place (G56) has failed, too.
 fn surely_failed<'a>(
@@ -73,7 +56,8 @@ fn surely_failed<'a>(
     if situation.has_bad_pod(record) {
         return None;
     }
-    let completed = completed_at(situation, history)?;
+    let current = situation.revisions.current.last()?;
+    let completed = history.phase_stored_at(&current.metadata.uid, record)?;
     let limit_ms = situation.ds.policy.valid()?.ready_within_ms();
     let has_target = |on_node: &NodeView| {
         let mut pods = on_node.occupants().map(|our| our.pod);

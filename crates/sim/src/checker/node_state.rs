@@ -145,27 +145,6 @@ pub(super) fn check(view: &View, situation: &Situation, history: &History) -> Op
     })
 }
 
-/// The nodes that are lost, and on which the rollout has surely begun since this time, when their
-/// pods were available (G40).
-pub(super) fn surely_lost<'a>(
-    view: &View,
-    situation: &'a Situation,
-    history: &History,
-    since: Timestamp,
-) -> Vec<&'a str> {
-    let Some(policy) = situation.ds.policy.valid() else { return Vec::new() };
-    let attempt = situation.attempt(history);
-    let is_it = |on_node: &NodeView| {
-        let (Some(node), Some(stated)) = (on_node.node, on_node.stated) else { return false };
-        let begun =
-            stated.begun_at.filter(|at| at.0 > since.max(stated.known_since).0 + UNORDERED_MS);
-        let claim = Claim { view, situation, history, policy, on_node, node, stated, attempt };
-        on_node.is_lost() && begun.is_some() && claim.was_surely_well()
-    };
-    let nodes = situation.nodes.iter();
-    nodes.filter(|(_, on_node)| is_it(on_node)).map(|(name, _)| *name).collect()
-}
-
 /// A replica's statement about a node, and what it is judged by.
 struct Claim<'s, 'a> {
     view: &'s View,
@@ -189,7 +168,7 @@ impl Claim<'_, '_> {
                 self.untouched().or_else(|| self.outage(outage))
             }
             NodeState::Asked { .. } => Some("although nobody is asked"),
-            NodeState::Updating { was_passed, .. } => self.updating(was_passed),
+            NodeState::Updating { .. } => self.updating(),
             NodeState::Done => self.done(),
             NodeState::Failed => self.failed(),
             NodeState::SetAside(reason) => self.set_aside(reason),
@@ -214,42 +193,9 @@ impl Claim<'_, '_> {
             }
             NodeState::Updating { .. } | NodeState::SetAside(_) => None,
             _ if is_away || is_kept || stays.any(|pod| situation.may_be_available(pod)) => None,
-            _ if self.has_target() || self.was_taken_back() => Some("although it goes back"),
+            _ if self.has_target() => Some("although it goes back"),
             _ => None,
         }
-    }
-
-    /// True if the last pod of the target here has ended since nodes go back and while the node was
-    /// up, as the replica has seen, and no pod of the base was ready then or has been since.
-    fn was_taken_back(&self) -> bool {
-        let Some(back) = self.situation.back_since(self.history) else { return false };
-        let known = Timestamp(self.stated.known_since.0 + UNORDERED_MS);
-        // Before, another target may have replaced it.
-        let known = known.max(self.view.stated.since.at);
-        let since = back.max(self.history.version_before(known));
-        let states = || {
-            let seen = self.history.pods.states();
-            seen.filter(|(at, pod)| *at <= self.view.feeds.pods && self.is_here(pod))
-        };
-        let is_target = |pod: &Pod| self.situation.is_updated(pod);
-        let last = states().filter(|(_, pod)| is_target(pod)).map(|(at, _)| at).max();
-        let was_ready = |last| {
-            let here = self.history.pods.seen(last);
-            let mut stays =
-                here.values().filter(|pod| self.is_here(pod) && !pod.metadata.is_terminating);
-            stays.any(|pod| !is_target(pod) && pod.is_ready)
-        };
-        let was_up = |last| {
-            let before = Timestamp(self.history.time_of(last).0 - UNORDERED_MS);
-            self.was_since(before, |node| !self.policy.is_absent(node))
-        };
-        self.on_node.eligibility == Eligibility::ShouldRun
-            && last.is_some_and(|last| {
-                last > since
-                    && was_up(last)
-                    && !was_ready(last)
-                    && !states().any(|(at, pod)| at > last && pod.is_ready)
-            })
     }
 
     fn of_target(&self) -> impl Iterator<Item = &OurPod<'_>> {
@@ -273,38 +219,6 @@ impl Claim<'_, '_> {
     /// True if an old pod is there that stays.
     fn has_old(&self) -> bool {
         self.of_others().any(|our| !our.is_going)
-    }
-
-    /// True if the rollout was done with the node before, as the replica has seen or as the record
-    /// told it when it first looked.
-    fn was_done(&self) -> bool {
-        self.stated.passed_at.is_some() || self.was_passed_before()
-    }
-
-    /// True if the record stated that its wave bakes when the replica first looked, and all pods
-    /// were there that long, with the target (G39).
-    fn was_passed_before(&self) -> bool {
-        let Some(looked) = self.stated.first_looked else { return false };
-        let (history, ds) = (self.history, self.situation.ds);
-        let revisions = history.revisions.seen(looked.revisions);
-        let mut targets =
-            revisions.values().filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
-        let baking = targets.find_map(|target| {
-            let record = target.record.as_ref().filter(|it| it.phase == Phase::Baking)?;
-            Some((history.phase_version(&target.metadata.uid, record)?, record.since))
-        });
-        let Some((stored, since)) = baking else { return false };
-        // Records have whole seconds, and the clock of their writer may be behind.
-        let updated = stored.max(history.version_before(Timestamp(since.0 + 1_000)));
-        let updated = updated.min(looked.pods);
-        let had_target = |pod: &Pod| {
-            let then = history.pods.at(&pod.metadata.uid, updated);
-            pod.created().is_some_and(|at| at <= since)
-                && then.is_some_and(|then| self.situation.is_updated(then))
-        };
-        let pods = history.pods.seen(looked.pods);
-        let mut here = pods.values().filter(|pod| self.is_here(pod)).peekable();
-        here.peek().is_some() && here.all(|pod| had_target(pod))
     }
 
     fn is_open(&self) -> bool {
@@ -377,7 +291,7 @@ impl Claim<'_, '_> {
     }
 
     /// The problem with the stated outage: whether the pod of a waiting node became unavailable
-    /// after the attempt began (G14).
+    /// after the attempt began (G14). One that is stated too often uses the budget in vain.
     fn outage(&self, outage: Outage) -> Problem {
         let old: Vec<&OurPod> = self.of_others().collect();
         let is_available = |our: &&OurPod| {
@@ -386,16 +300,9 @@ impl Claim<'_, '_> {
         // On a machine that came later it was not available before.
         let known = self.stated.known_since.max(self.node.created().unwrap_or_default());
         let after = self.attempt_at().max(known).0;
-        let is_timed = self.is_attempt_timed();
         match (outage, &old[..]) {
             (Outage::New | Outage::Taken, pods) if pods.iter().any(is_available) => {
                 Some("although its old pod is available")
-            }
-            (Outage::New, [our]) if is_timed && self.was_broken_since(our, self.attempt_at()) => {
-                Some("although its old pod was unavailable before the attempt began")
-            }
-            (Outage::Taken, [our]) if is_timed && self.was_broken_since(our, self.long_ago()) => {
-                Some("although its old pod has been unavailable for long")
             }
             (Outage::None, [our]) if !self.situation.may_be_available(our.pod) => {
                 let until = self.available_until(our.pod)?;
@@ -408,29 +315,13 @@ impl Claim<'_, '_> {
 
     /// "Its wave is open, and its old pod is gone or ends, or a pod of the target is there, but
     /// none is available, or not the only one."
-    fn updating(&self, was_passed: bool) -> Problem {
-        let limit_ms = self.limit_ms();
-        // Until a revision stores the target for the first time, nothing has begun.
-        let (ds, states) = (self.situation.ds, self.history.revisions.states());
-        let own = states.filter(|(_, it)| ds.is_stored_by(it) && ds.owns(&it.metadata));
-        let stored = own.map(|(at, _)| self.history.time_of(at)).min();
-        let begun = self.stated.begun_at.filter(|at| stored.is_some_and(|stored| *at >= stored));
-        let begun = begun.unwrap_or(self.stated.at_stage_since).0;
-        let is_down_before = begun > self.stated.known_since.0 + UNORDERED_MS
-            && self.node.unreachable_since().is_some_and(|at| at.0 + UNORDERED_MS < begun);
+    fn updating(&self) -> Problem {
         match () {
             () if !self.is_touched() && self.has_old() => Some("although nothing was done there"),
             () if !self.is_touched() && !self.is_open() => Some("although its wave is closed"),
             () if self.is_surely_done() => Some("although it is done"),
-            () if was_passed && !self.was_done() => Some("as if it had been done"),
-            () if is_down_before || self.is_down_since_before() => {
-                Some("although it was down before")
-            }
-            () if limit_ms.is_some_and(|limit_ms| self.lasts(limit_ms)) => {
+            () if self.limit_ms().is_some_and(|limit_ms| self.lasts(limit_ms)) => {
                 Some("which takes too long")
-            }
-            () if limit_ms.is_some_and(|limit_ms| self.lasts_with_others(limit_ms)) => {
-                Some("which takes too long, whoever deletes its pods")
             }
             () if self.has_surely_failed() => Some("although a pod restarts too often"),
             () => None,
@@ -483,13 +374,6 @@ impl Claim<'_, '_> {
         self.situation.ds.owns(&pod.metadata) && pod.node() == Some(&self.node.metadata.name)
     }
 
-    /// When the DaemonSet first had such a pod here: one that it adopts may be older.
-    fn first_here(&self, is_it: impl Fn(&Pod) -> bool) -> Option<Timestamp> {
-        let states = self.history.pods.states();
-        let such = states.filter(|(_, pod)| self.is_here(pod) && is_it(pod));
-        such.map(|(at, _)| self.history.time_of(at)).min()
-    }
-
     fn is_surely_done(&self) -> bool {
         let mut all = self.on_node.occupants();
         let situation = self.situation;
@@ -515,9 +399,6 @@ impl Claim<'_, '_> {
         let has_none = must_run_none && self.on_node.occupants().all(|our| our.is_going);
         match () {
             () if !has_new && !has_none => Some("without an available pod of the target alone"),
-            () if !has_new && self.is_surely_barred() => {
-                Some("although it lost its old pod, and nothing was tried")
-            }
             () if self.has_surely_failed() => Some("although a pod restarts too often"),
             () => None,
         }

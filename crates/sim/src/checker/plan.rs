@@ -258,7 +258,7 @@ impl<'a> Judge<'a> {
         };
         let violation = budget::check(situation, judged, others, is_given_up)
             .or_else(|| removal::check(situation, judged, self.history))
-            .or_else(|| late::check(self.view, situation, judged, self.history));
+            .or_else(|| late::check(situation, judged, self.history));
         if let Some(violation) = violation {
             return Err(violation);
         }

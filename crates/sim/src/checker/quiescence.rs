@@ -198,8 +198,8 @@ fn guard(situation: &Situation) -> Problem {
     if is_responsible && lacks_base(situation) {
         return Some((Property::Record, "no revision is recorded as the base".to_owned()));
     }
-    if let Some(missing) = missing_record(situation) {
-        return Some((Property::Record, missing.to_owned()));
+    if lacks_pending_record(situation) {
+        return Some((Property::Record, "no record waits for a valid policy".to_owned()));
     }
     if situation.is_base_unknown() {
         return None;
@@ -260,8 +260,6 @@ fn is_true(situation: &Situation, reason: &str) -> bool {
 /// The same of a rollout that is where its record says.
 fn is_true_of(situation: &Situation, record: &Record, reason: &str) -> bool {
     let may_be_untried = || may_be_untried(situation, record);
-    let is_approved = || is_approved(situation, record);
-    let has_blocker = || has_blocker(situation);
     let awaits_window = situation.awaits_window;
     match (record.phase, reason) {
         (Phase::Complete, "Complete") => true,
@@ -270,31 +268,19 @@ fn is_true_of(situation: &Situation, record: &Record, reason: &str) -> bool {
         // while no other has it. Beside the built-in controller, a pod on a node that is held may
         // stay.
         (Phase::Complete, "Updating") => {
-            let is_adoption = record.is_adoption();
-            (is_adoption || situation.role == Role::Beside) && has_blocker()
-                || is_adoption && may_be_untried()
+            has_blocker(situation) || record.is_adoption() && may_be_untried()
         }
         (Phase::Complete, _) => false,
         (_, "WaveNotTried") => may_be_untried(),
-        _ if is_surely_untried(situation, record) && !awaits_window => false,
-        // A rollout becomes complete outside of windows, too.
-        (Phase::Baking, reason)
-            if awaits_window && is_approved() && record.position != Position::AllNodes =>
-        {
-            reason == "OutsideWindow"
-        }
-        // A node that cannot be updated has joined the wave.
-        (Phase::Baking, "OutsideWindow") => awaits_window && has_blocker(),
-        (Phase::Baking, "Baking") => has_blocker(),
-        // The same after its bake time and its approval.
-        (Phase::Baking, "Updating") => is_approved() && has_blocker(),
-        (Phase::Baking, "AwaitingApproval") => !is_approved(),
-        (Phase::Updating, "OutsideWindow") => awaits_window,
+        (Phase::Baking | Phase::Updating, "OutsideWindow") => awaits_window,
+        // A node that cannot be updated may have joined the wave, also after its approval.
+        (Phase::Baking, "Baking" | "Updating") => has_blocker(situation),
+        (Phase::Baking, "AwaitingApproval") => !is_approved(situation, record),
         // One with `readyWithin` fails instead (G15, G47).
         (Phase::Baking | Phase::Updating, "ProgressDeadlineExceeded") => {
             let rule = situation.ds.policy.valid().and_then(|policy| policy.failure.as_ref());
             let fails = rule.is_some_and(|rule| rule.ready_within_ms.is_some());
-            !fails && !awaits_window && has_blocker()
+            !fails && !awaits_window && has_blocker(situation)
         }
         (phase, reason) => phase != Phase::Baking && reason == "Updating" && !awaits_window,
     }
@@ -325,16 +311,6 @@ fn may_be_untried(situation: &Situation, record: &Record) -> bool {
     !nodes().any(is_tried) || (situation.role == Role::Beside && is_part && any_is_aside)
 }
 
-/// True if a wave has nodes, and all that are open are surely set aside; in that of all nodes, they
-/// may have failed as well.
-fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
-    let is_untried = |(_, on_node): (&str, &NodeView)| {
-        on_node.is_aside() || on_node.has_failed() && record.position == Position::AllNodes
-    };
-    let nodes = || nodes_at(situation, &record.position);
-    record.phase == Phase::Updating && nodes().next().is_some() && nodes().all(is_untried)
-}
-
 /// True if a revision is in use that should be recorded as the base, because none is (G37).
 fn lacks_base(situation: &Situation) -> bool {
     let Some(target) = situation.revisions.current.last() else { return false };
@@ -344,25 +320,13 @@ fn lacks_base(situation: &Situation) -> bool {
         && all.any(|it| !it.has_record() && situation.pods_of(it, target) > 0)
 }
 
-/// The record that the target lacks: one that waits for a valid policy (G38), or that it is in use
-/// without any (G37, G43).
-fn missing_record(situation: &Situation) -> Option<&'static str> {
-    let target = situation.revisions.current.last()?;
-    match (situation.stage, &target.record) {
-        _ if target.has_unreadable_record => None,
-        (Stage::Halted { .. }, record)
-            if record.as_ref().is_none_or(|record| situation.begins_anew(record)) =>
-        {
-            Some("no record waits for a valid policy")
-        }
-        (Stage::Unguarded, Some(record))
-            if (record.phase == Phase::Superseded || record.is_promoted_in_full())
-                && situation.is_in_use(|pod| situation.is_surely_available(pod)) =>
-        {
-            Some("the target that all nodes have is not recorded as complete")
-        }
-        _ => None,
-    }
+/// True if the target lacks the record that waits for a valid policy (G38).
+fn lacks_pending_record(situation: &Situation) -> bool {
+    let Some(target) = situation.revisions.current.last() else { return false };
+    let record = target.record.as_ref();
+    matches!(situation.stage, Stage::Halted { .. })
+        && !target.has_unreadable_record
+        && record.is_none_or(|record| situation.begins_anew(record))
 }
 
 /// True if the wave of a record needs no approval, or has it.

@@ -9,7 +9,6 @@ use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
 use everynode_sandbox::kinds::CONTROLLER_REVISION;
 
-use super::answer::Answer;
 use super::history::History;
 use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision, Verb, Wait};
 use super::situation::{NodeView, Situation};
@@ -19,7 +18,6 @@ use crate::role::Role;
 use crate::view::View;
 
 pub(super) use failure::left_out;
-use position::one_of;
 
 /// How long a replica waits for a record of unknown outcome: a minute and a half.
 const UNKNOWN_FOR_MS: i64 = 90_000;
@@ -74,9 +72,7 @@ pub(super) fn check(
             let old = situation.revisions.old.iter().find(is_it);
             match target.or(old) {
                 None => Some("is written to another revision".to_owned()),
-                Some(chosen) if new.is_adoption() && chosen.record.is_none() => {
-                    judge.adoption(chosen, &new)
-                }
+                Some(chosen) if judge.is_adopted(chosen, &new) => judge.adoption(chosen),
                 Some(chosen) => match target {
                     Some(target) => judge.transition(target, &new),
                     None => judge.older(chosen, &new),
@@ -99,7 +95,6 @@ fn pending(new: &Record, order: Option<String>) -> Record {
         steps: new.steps.clone(),
         order,
         reason: None,
-        failed_nodes: Vec::new(),
         is_rolled_back: false,
         base: None,
     }
@@ -117,11 +112,6 @@ impl Judge<'_> {
     fn older(&self, chosen: &Revision, new: &Record) -> Option<String> {
         if rolled_back::marked(self.situation, chosen).as_ref() == Some(new) {
             return None;
-        }
-        if let Some(old) = chosen.record.as_ref().filter(|old| old.phase == Phase::Complete)
-            && new.is_adoption()
-        {
-            return self.adoption_again(chosen, old, new);
         }
         let Some(old) = chosen.record.as_ref().filter(|old| old.is_under_way()) else {
             return Some("is that of an older template, whose rollout is not under way".to_owned());
@@ -167,16 +157,9 @@ impl Judge<'_> {
         if older.into_iter().any(Record::is_under_way) {
             return Some("changes before the older one is superseded".to_owned());
         }
-        let is_again = |old: &&Record| old.phase == Phase::Complete && old.order == new.order;
-        if let Some(old) = old.filter(is_again).filter(|_| new.is_adoption()) {
-            return self.adoption_again(target, old, new);
-        }
         let policy = self.situation.ds.policy.valid();
         if let Some(why) = removal::unawaited(self.situation, self.history, old, new) {
             return Some(why);
-        }
-        if let Some(why) = self.unadopted(target) {
-            return Some(why.to_owned());
         }
         match (&self.situation.stage, old, policy) {
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
@@ -213,16 +196,12 @@ impl Judge<'_> {
         let is_done = self.incomplete(&Position::AllNodes).is_none() && !self.is_undone();
         let has_begun = old.is_some_and(|old| old.phase != Phase::Pending);
         // Of a rollout that began by other steps, the end may be left.
-        let is_at_end = match self.is_at_end() {
-            Answer::Yes => old.is_some_and(Record::has_begun),
-            Answer::Maybe => has_begun && new.position == Position::AllNodes,
-            Answer::No => false,
-        };
+        let is_at_end = has_begun && new.position == Position::AllNodes && self.may_be_at_end();
         let (phase, position) = match () {
             () if new.phase == Phase::Complete => (Phase::Complete, Position::AllNodes),
             () if self.situation.revisions.old.is_empty() => (Phase::Updating, Position::AllNodes),
             () if is_at_end => (Phase::Updating, Position::AllNodes),
-            () => (Phase::Updating, one_of(self.first_of_step(policy, 0), new)),
+            () => (Phase::Updating, self.next(policy, None, &new.position)),
         };
         if new.phase == Phase::Complete && !is_done {
             let why = self.incomplete(&Position::AllNodes);
@@ -288,7 +267,6 @@ impl Judge<'_> {
         let at = |position, phase| Record { position, phase, since: new.since, ..old.clone() };
         let promoted_in_full = || Record {
             reason: Some("PromotedInFull".to_owned()),
-            failed_nodes: Vec::new(),
             // It begins now, or after a failure anew.
             began: match old.phase {
                 Phase::Pending | Phase::Failed => new.began,
@@ -310,7 +288,7 @@ impl Judge<'_> {
             }
             (Verb::Promote(named), Some(policy)) if is_at(named) && !is_last => Record {
                 reason: Some("Promoted".to_owned()),
-                ..at(one_of(self.after(policy, &old.position), new), Phase::Updating)
+                ..at(self.next(policy, Some(&old.position), &new.position), Phase::Updating)
             },
             // Nothing would replace the pods (C50).
             (Verb::PromoteFull, None) if self.situation.ds.is_on_delete => old.clone(),
@@ -325,12 +303,11 @@ impl Judge<'_> {
                 began: new.began,
                 approvals: Vec::new(),
                 reason: None,
-                failed_nodes: Vec::new(),
                 is_rolled_back: false,
                 steps: new.steps.clone(),
                 ..match new.phase == Phase::Pending && self.may_retry_wait() {
                     true => at(Position::AllNodes, Phase::Pending),
-                    false => at(one_of(self.first_of_step(policy, 0), new), Phase::Updating),
+                    false => at(self.next(policy, None, &new.position), Phase::Updating),
                 }
             },
             _ => old.clone(),
@@ -357,9 +334,7 @@ impl Judge<'_> {
                 _ => ("NodesFailed", self.unfailed(policy)),
             };
             let failed = at(old.position.clone(), Phase::Failed);
-            let failed_nodes = new.failed_nodes.clone();
-            let expected = Record { reason: Some(reason.to_owned()), failed_nodes, ..failed };
-            let problem = problem.or_else(|| self.miscounted(new));
+            let expected = Record { reason: Some(reason.to_owned()), ..failed };
             return problem.or_else(|| self.differs(new, &expected));
         }
         if !old.is_under_way() {
@@ -391,7 +366,8 @@ impl Judge<'_> {
             // Any other record differs from the stored one.
             Position::Wave { .. } if self.situation.awaits_window => old.clone(),
             Position::Wave { .. } => {
-                at(one_of(self.next(policy, &old.position), new), Phase::Updating)
+                let next = self.next(policy, Some(&old.position), &new.position);
+                at(next, Phase::Updating)
             }
         };
         self.differs(new, &expected)

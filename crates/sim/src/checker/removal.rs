@@ -4,10 +4,10 @@ use super::answer::Answer;
 use super::guard::Governing;
 use super::history::History;
 use super::judged_plan::{Deletion, JudgedPlan};
-use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Record, Revision};
+use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Position, Record, Revision};
 use super::situation::{NodeView, Situation};
 use super::stage::{Stage, Wanted};
-use super::{Property, Violation, waves};
+use super::{Property, Violation};
 use crate::role::Role;
 
 impl<'a> Situation<'a> {
@@ -161,8 +161,8 @@ fn may_be_allowed(situation: &Situation, record: &Record, history: &History) -> 
         || states.split_off(since).iter().any(|(_, ds)| ds.policy.valid().is_some_and(allows))
 }
 
-/// Why a rollout beside the built-in controller must not begin, or reach the next wave: that one
-/// has removed more pods of its nodes than the policy allows.
+/// Why a rollout beside the built-in controller must not reach all nodes: that one has removed more
+/// of their pods than the policy allows.
 pub(super) fn unawaited(
     situation: &Situation,
     history: &History,
@@ -175,7 +175,8 @@ pub(super) fn unawaited(
         Some(old) if old.phase == Phase::Pending => true,
         Some(old) => old.is_under_way() && old.position != new.position,
     };
-    let advances = matches!(new.phase, Phase::Updating | Phase::Complete);
+    let is_last = new.position == Position::AllNodes;
+    let advances = is_last && matches!(new.phase, Phase::Updating | Phase::Complete);
     if !moves || !advances || new.is_promoted() {
         return None;
     }
@@ -191,17 +192,10 @@ pub(super) fn unawaited(
     if was_promoted || states[first..].iter().any(|(_, ds)| may_have_allowed(ds)) {
         return None;
     }
-    let lost: Vec<&str> = situation
-        .nodes
-        .iter()
-        .filter_map(|(name, on_node)| {
-            was_surely_removed(situation, on_node, policy, history, since).then_some(*name)
-        })
-        .collect();
-    let reached = lost
-        .iter()
-        .find(|name| waves::surely_reaches(situation, history, policy, &new.position, name))?;
-    Some(format!("goes on to node {reached}, while the pods of {lost:?} are removed"))
+    let is_lost =
+        |on_node: &NodeView| was_surely_removed(situation, on_node, policy, history, since);
+    let (name, _) = situation.nodes.iter().find(|(_, on_node)| is_lost(on_node))?;
+    Some(format!("goes on to all nodes, while the pod of {name} is removed"))
 }
 
 /// True if the pod of a node that is what it was is surely removed by the target's placement alone:

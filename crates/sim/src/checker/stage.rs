@@ -109,8 +109,12 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// After a failure nodes go back at once, later, or not at all (G15).
     fn failed(record: &Record, policy: &Policy, clock: Timestamp) -> Self {
-        let after_ms = back_after_ms(record, policy);
+        let after_ms = match record.reason.as_deref() {
+            Some("Aborted") => Some(0),
+            _ => policy.failure.as_ref().and_then(|rule| rule.rollback_after_ms),
+        };
         let goes_back = after_ms.is_some_and(|after_ms| record.since.0 + after_ms <= clock.0);
         Self::Failed { goes_back }
     }
@@ -129,13 +133,5 @@ impl<'a> Stage<'a> {
             Self::Failed { goes_back: true } => (true, !is_paused),
         };
         Some(Movement { goes_back, replaces })
-    }
-}
-
-/// How long after this failure nodes go back; `None` if they do not (G15).
-pub(super) fn back_after_ms(record: &Record, policy: &Policy) -> Option<i64> {
-    match record.reason.as_deref() {
-        Some("Aborted") => Some(0),
-        _ => policy.failure.as_ref()?.rollback_after_ms,
     }
 }

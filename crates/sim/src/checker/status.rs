@@ -1,6 +1,5 @@
 //! The status: the counts of what a replica had seen, by the text of the rules (C56, C70).
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use everynode_sandbox::json::Value;
@@ -28,15 +27,13 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
     let may_wait = record::comes_first(view);
     let problem = if situation.ds.metadata.is_terminating {
         Some("is written although the DaemonSet is terminating".to_owned())
-    } else if view.role == Role::Beside {
-        // Conditions only, which are judged at rest.
+    } else if view.role == Role::Beside || !status["collisionCount"].is_null() {
+        // Conditions only, which are judged at rest, or only that a name was taken (C43).
         None
-    } else if status["collisionCount"].is_null() {
+    } else {
         counts_problem(&situation, status).or_else(|| {
             generation_problem(&situation, view.is_waiting, write).filter(|_| !may_wait)
         })
-    } else {
-        collision_problem(&situation, status)
     }?;
     Some(situation.violation(Property::Status, format!("the status {problem}")))
 }
@@ -89,17 +86,7 @@ fn updated(situation: &Situation) -> RangeInclusive<i64> {
         let updated = number(desired_nodes(situation, is_updated));
         return updated..=updated;
     }
-    let hashes: BTreeSet<_> = situation.pods.values().map(|pod| pod.metadata.hash()).collect();
-    let generations: BTreeSet<_> = situation.pods.values().map(|pod| pod.generation()).collect();
-    let pairs = hashes.iter().flat_map(|hash| generations.iter().map(move |of| (hash, of)));
-    let updated = pairs.map(|(hash, generation)| {
-        desired_nodes(situation, |pod| {
-            situation.ds.has_generation(pod)
-                || hash.is_some() && pod.metadata.hash() == *hash
-                || generation.is_some() && pod.generation() == *generation
-        })
-    });
-    0..=number(updated.max().unwrap_or_default())
+    0..=number(desired_nodes(situation, |_| true))
 }
 
 /// Number of nodes that should not run a pod and have one.
@@ -127,13 +114,6 @@ fn generation_problem(
     // The server refuses a write of another version.
     let correct = stored.unwrap_or(observed).max(planned);
     (observed != correct).then(|| format!("has observedGeneration {observed}, not {correct}"))
-}
-
-/// Why the written `collisionCount` is wrong (C43).
-fn collision_problem(situation: &Situation, status: &Value) -> Option<String> {
-    let correct = written(&situation.ds.status, "collisionCount") + 1;
-    let count = written(status, "collisionCount");
-    (count != correct).then(|| format!("has collisionCount {count}, not {correct}"))
 }
 
 /// A number of a status; an absent one is zero.

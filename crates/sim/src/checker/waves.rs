@@ -1,10 +1,10 @@
 //! Which nodes a replica may have opened to a guarded rollout (G5, G11, G17): so many of each group
-//! as the stored position allows, and none that is held.
+//! as the stored position allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::History;
-use super::model::{Eligibility, Group, Node, Pod, Policy, Position, Record};
+use super::model::{Eligibility, Group, Node, Policy, Position, Record};
 use super::situation::{NodeView, Situation};
 use super::stage::Stage;
 use super::{Property, Violation};
@@ -42,10 +42,6 @@ fn problem(
     open: &BTreeSet<&String>,
 ) -> Option<String> {
     let on_node = |name: &String| &situation.nodes[name.as_str()];
-    let is_held = |name: &&&String| must_be_held(situation, history, policy, on_node(name));
-    if let Some(held) = open.iter().find(is_held) {
-        return Some(format!("node {held} is open, although it is held"));
-    }
     if *position == Position::AllNodes {
         return None;
     }
@@ -71,54 +67,6 @@ fn problem(
     }
     let most: usize = sizes.values().sum();
     (open.len() > most).then(|| format!("more than {most} nodes are open: {open:?}"))
-}
-
-/// True if the waves up to a position surely have the node: all nodes of one of its groups, or all
-/// nodes.
-pub(super) fn surely_reaches(
-    situation: &Situation,
-    history: &History,
-    policy: &Policy,
-    position: &Position,
-    name: &str,
-) -> bool {
-    if *position == Position::AllNodes {
-        return true;
-    }
-    let Some(node) = situation.nodes.get(name).and_then(|on_node| on_node.node) else {
-        return false;
-    };
-    let members = members(situation, history, policy);
-    policy.groups(&node.metadata.labels).into_iter().any(|(step, group)| {
-        let count = members.get(&(step, group.clone())).map_or(0, BTreeSet::len);
-        policy.size_at(position, (step, &group), count) >= count
-    })
-}
-
-/// True if the policy holds an open node, and the rollout can have taken no old pod there before:
-/// one is there that stays, or none has been there, and it was held when its wave was opened.
-fn must_be_held(
-    situation: &Situation,
-    history: &History,
-    policy: &Policy,
-    on_node: &NodeView,
-) -> bool {
-    let Some(node) = on_node.node.filter(|node| policy.holds(&node.metadata.labels)) else {
-        return false;
-    };
-    let has_target = on_node.occupants().any(|our| situation.is_updated(our.pod));
-    let is_here =
-        |pod: &Pod| situation.ds.owns(&pod.metadata) && pod.node() == Some(&node.metadata.name);
-    let states = || history.daemon_sets(situation.role).of(&situation.ds.metadata.uid);
-    let was_held = |node: &Node| {
-        let mut policies = states().filter_map(|(_, ds)| ds.policy.valid());
-        policies.all(|policy| policy.holds(&node.metadata.labels))
-    };
-    let opened = on_node.stated.and_then(|stated| stated.in_waves.opened);
-    let then = opened.and_then(|at| history.nodes.at(&node.metadata.uid, at));
-    !has_target
-        && (on_node.deletable().next().is_some()
-            || then.is_none_or(was_held) && !history.pods.states().any(|(_, pod)| is_here(pod)))
 }
 
 /// A node whose wave was opened in this attempt, and on which the rollout has begun, although it is
@@ -155,19 +103,6 @@ fn sizes(
     policy: &Policy,
     position: &Position,
 ) -> BTreeMap<GroupKey, usize> {
-    let size = |((step, group), nodes): (&GroupKey, &BTreeSet<&str>)| {
-        policy.size_at(position, (*step, group), nodes.len())
-    };
-    let members = members(situation, history, policy);
-    members.iter().map(|entry| (entry.0.clone(), size(entry))).collect()
-}
-
-/// All nodes that have ever been of each group, by UID.
-fn members<'a>(
-    situation: &Situation<'a>,
-    history: &'a History,
-    policy: &Policy,
-) -> BTreeMap<GroupKey, BTreeSet<&'a str>> {
     let mut members: BTreeMap<GroupKey, BTreeSet<&str>> = BTreeMap::new();
     let known = situation.nodes.values().filter_map(|on_node| on_node.node);
     for node in history.nodes.states().map(|(_, node)| node).chain(known) {
@@ -175,5 +110,9 @@ fn members<'a>(
             members.entry(key).or_default().insert(&node.metadata.uid);
         }
     }
-    members
+    let size = |((step, group), nodes): (GroupKey, BTreeSet<&str>)| {
+        let size = policy.size_at(position, (step, &group), nodes.len());
+        ((step, group), size)
+    };
+    members.into_iter().map(size).collect()
 }

@@ -1,13 +1,13 @@
 //! Deliberate bugs of copies of ConfigMaps (G58): what the replica reads of policies, what it
 //! creates pods of, and which copies it writes and deletes.
 
-use everynode_core::api::POLICY_ANNOTATION;
 use everynode_core::plan::{Plan, Write};
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::CONFIG_MAP;
 use everynode_sandbox::store::Store;
 
 use super::bugs::bugs;
+use super::guarded::with_policy;
 use crate::network::Request;
 
 bugs! {
@@ -35,16 +35,11 @@ impl ConfigMapMutation {
             Self::NeverSettle => "3h",
             _ => return false,
         };
-        let annotations = &mut ds["metadata"]["annotations"];
-        let policy = annotations[POLICY_ANNOTATION].as_str();
-        let policy = policy.and_then(|text| serde_json::from_str(text).ok());
-        let policy = policy.filter(|policy: &Value| policy["config"].is_object());
-        let is_changed = policy.is_some();
-        if let Some(mut policy) = policy {
-            policy["config"]["settle"] = json!(settle);
-            annotations[POLICY_ANNOTATION] = json!(policy.to_string());
-        }
-        is_changed
+        with_policy(&mut ds["metadata"]["annotations"], |policy| {
+            if policy["config"].is_object() {
+                policy["config"]["settle"] = json!(settle);
+            }
+        })
     }
 
     /// Changes a plan before it is executed.

@@ -252,15 +252,9 @@ impl GuardedMutation {
             let order = order.replace("approve ", "promote-full ").replace(" finally ", " ");
             annotations[ORDER_ANNOTATION] = json!(order);
         }
-        let Some(text) = annotations[POLICY_ANNOTATION].as_str() else { return };
-        let policy: Option<Value> = serde_json::from_str(text).ok();
-        let is_valid = policy.as_ref().is_some_and(|policy| policy["unknown"].is_null());
-        let hides = self == Self::IgnorePolicy || self == Self::InvalidIsNone && !is_valid;
-        if hides {
+        let is_valid = with_policy(annotations, |policy| self.change_policy(policy));
+        if self == Self::IgnorePolicy || self == Self::InvalidIsNone && !is_valid {
             annotations.as_object_mut().map(|all| all.remove(POLICY_ANNOTATION));
-        } else if let Some(mut policy) = policy.filter(|_| is_valid) {
-            self.change_policy(&mut policy);
-            annotations[POLICY_ANNOTATION] = json!(policy.to_string());
         }
     }
 
@@ -343,20 +337,18 @@ impl GuardedMutation {
             return;
         }
         let annotations = &mut ds["metadata"]["annotations"];
-        let policy = annotations[POLICY_ANNOTATION]
-            .as_str()
-            .and_then(|text| serde_json::from_str(text).ok());
-        let Some(mut policy): Option<Value> = policy.filter(Value::is_object) else { return };
         match self {
             Self::GoBackAtOnce => {
-                policy.as_object_mut().map(|policy| policy.remove("maxUnavailable"));
-                annotations[POLICY_ANNOTATION] = json!(policy.to_string());
-                let all = json!({"maxSurge": 0, "maxUnavailable": "100%"});
-                ds["spec"]["updateStrategy"]["rollingUpdate"] = all;
+                let is_valid = with_policy(annotations, |policy| {
+                    policy.as_object_mut().map(|policy| policy.remove("maxUnavailable"));
+                });
+                if is_valid {
+                    let all = json!({"maxSurge": 0, "maxUnavailable": "100%"});
+                    ds["spec"]["updateStrategy"]["rollingUpdate"] = all;
+                }
             }
             Self::GoBackSlowly => {
-                policy["podsPerMinute"] = json!(1);
-                annotations[POLICY_ANNOTATION] = json!(policy.to_string());
+                with_policy(annotations, |policy| policy["podsPerMinute"] = json!(1));
             }
             _ => {}
         }
@@ -371,14 +363,12 @@ impl GuardedMutation {
         };
         let mut conditions = ds["status"]["conditions"].as_array().into_iter().flatten();
         let is_complete = conditions.any(|condition| condition["reason"] == "Complete");
-        let annotations = &mut ds["metadata"]["annotations"];
-        let policy = annotations[POLICY_ANNOTATION]
-            .as_str()
-            .and_then(|text| serde_json::from_str(text).ok());
-        let has_rule = |policy: &Value| policy["failure"].is_object();
-        if let Some(mut policy) = policy.filter(|policy| is_complete && has_rule(policy)) {
-            policy["failure"][changed.0] = changed.1;
-            annotations[POLICY_ANNOTATION] = json!(policy.to_string());
+        if is_complete {
+            with_policy(&mut ds["metadata"]["annotations"], |policy| {
+                if policy["failure"].is_object() {
+                    policy["failure"][changed.0] = changed.1;
+                }
+            });
         }
     }
 
@@ -494,6 +484,19 @@ impl GuardedMutation {
             _ => {}
         }
     }
+}
+
+/// Changes the policy in the annotations of a DaemonSet. Returns whether there is a valid one.
+pub(super) fn with_policy(annotations: &mut Value, change: impl FnOnce(&mut Value)) -> bool {
+    let policy = annotations[POLICY_ANNOTATION].as_str();
+    let policy = policy.and_then(|text| serde_json::from_str(text).ok());
+    let policy = policy.filter(|policy: &Value| policy.is_object() && policy["unknown"].is_null());
+    let is_valid = policy.is_some();
+    if let Some(mut policy) = policy {
+        change(&mut policy);
+        annotations[POLICY_ANNOTATION] = json!(policy.to_string());
+    }
+    is_valid
 }
 
 /// Replaces a reason in the conditions of a status, if the message is that of a rollout that awaits

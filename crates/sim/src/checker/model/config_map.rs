@@ -64,8 +64,7 @@ impl Snapshots {
     /// missing.
     pub(in crate::checker) fn copied(&self, template: &Value) -> BTreeMap<String, bool> {
         let mut copied = BTreeMap::new();
-        let mut template = template.clone();
-        visit(&mut template, &mut |reference| {
+        visit(template, &mut |reference| {
             let may_be_missing = copied.entry(text(&reference["name"])).or_insert(true);
             *may_be_missing &= reference["optional"] == true;
         });
@@ -87,20 +86,28 @@ pub(super) fn stated_copies(annotations: &Value) -> Copies {
 
 /// The template with the names of the copies.
 pub(super) fn with_copies(template: &Value, copies: &Copies) -> Value {
-    let mut template = template.clone();
-    visit(&mut template, &mut |reference| {
-        let name = text(&reference["name"]);
-        if let Some(hash) = copies.get(&name) {
-            reference["name"] = copy_name(&name, hash).into();
+    match template {
+        _ if copies.is_empty() => template.clone(),
+        Value::Object(members) => {
+            let members = members.iter().map(|(key, member)| {
+                let name = text(&member["name"]);
+                let mut member = with_copies(member, copies);
+                if let Some(hash) = copies.get(&name).filter(|_| is_reference(key, &member)) {
+                    member["name"] = copy_name(&name, hash).into();
+                }
+                (key.clone(), member)
+            });
+            Value::Object(members.collect())
         }
-    });
-    template
+        Value::Array(items) => items.iter().map(|item| with_copies(item, copies)).collect(),
+        other => other.clone(),
+    }
 }
 
 /// The names of the ConfigMaps that a pod or a template names.
 pub(in crate::checker) fn named(object: &Value) -> Vec<String> {
     let mut names = Vec::new();
-    visit(&mut object.clone(), &mut |reference| names.push(text(&reference["name"])));
+    visit(object, &mut |reference| names.push(text(&reference["name"])));
     names.sort();
     names.dedup();
     names
@@ -114,17 +121,22 @@ pub(in crate::checker) fn take_tag(pod: &mut Value) -> Option<String> {
 }
 
 /// Visits all references to ConfigMaps.
-fn visit(value: &mut Value, to: &mut impl FnMut(&mut Value)) {
+fn visit(value: &Value, to: &mut impl FnMut(&Value)) {
     match value {
         Value::Object(members) => {
-            for (key, member) in members.iter_mut() {
-                match REFERENCES.contains(&key.as_str()) && member.is_object() {
+            for (key, member) in members {
+                match is_reference(key, member) {
                     true => to(member),
                     false => visit(member, to),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| visit(item, to)),
+        Value::Array(items) => items.iter().for_each(|item| visit(item, to)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// True if a field refers to a ConfigMap.
+fn is_reference(key: &str, member: &Value) -> bool {
+    REFERENCES.contains(&key) && member.is_object()
 }

@@ -1,23 +1,13 @@
 //! The pod that a DaemonSet creates (C14, C30, C31).
 
 use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL};
+use everynode_reference::tolerated_by_default;
 use everynode_sandbox::json::{Value, json};
 
 use super::daemon_set::DaemonSet;
 use super::metadata::Metadata;
 use super::revision::Revision;
 use super::template::reduced;
-
-/// The taints that every pod of a DaemonSet tolerates (C14). The last one needs the host's network.
-const TOLERATED: [(&str, &str); 7] = [
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-    ("node.kubernetes.io/network-unavailable", "NoSchedule"),
-];
 
 /// The component that binds a created pod to its node (C31).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +57,9 @@ pub(in crate::checker) fn expected_pod(
     }
     let mut spec = template["spec"].clone();
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
-    for default in default_tolerations(spec["hostNetwork"] == true) {
+    for (key, effect) in tolerated_by_default(spec["hostNetwork"] == true) {
+        let effect = format!("{effect:?}");
+        let default = json!({"key": key, "operator": "Exists", "effect": effect});
         let text =
             |toleration: &Value, key: &str| toleration[key].as_str().unwrap_or_default().to_owned();
         let is_there = |toleration: &Value| {
@@ -85,13 +77,6 @@ pub(in crate::checker) fn expected_pod(
         BoundBy::Controller => spec["nodeName"] = node.into(),
     }
     reduced(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
-}
-
-/// The default tolerations (C14).
-fn default_tolerations(uses_host_network: bool) -> impl Iterator<Item = Value> {
-    let count = if uses_host_network { 7 } else { 6 };
-    let toleration = |(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect});
-    TOLERATED.into_iter().take(count).map(toleration)
 }
 
 /// Replaces the required node affinity by one for a node. Other affinity stays.

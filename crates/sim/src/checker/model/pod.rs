@@ -69,7 +69,6 @@ pub(in crate::checker) struct Container {
 pub(in crate::checker) struct Run {
     pub image: String,
     pub resources: Value,
-    pub restarts: u64,
 }
 
 /// The end of a pod, unless it can still run.
@@ -204,7 +203,6 @@ fn containers_of(object: &Value) -> BTreeMap<String, Container> {
         Some(Run {
             image: text(&found["image"]).trim_start_matches(REGISTRY).to_owned(),
             resources: found["resources"].clone(),
-            restarts: found["restartCount"].as_u64().unwrap_or_default(),
         })
     };
     all("spec", "containers")

@@ -356,12 +356,6 @@ impl Policy {
         }
     }
 
-    /// How many of the nodes of a group of a step have the target after its last wave.
-    pub(in crate::checker) fn last_size(&self, step: usize, members: usize) -> usize {
-        let last = self.steps.get(step).and_then(|step| step.up_to.last());
-        last.map_or(0, |size| of(size, members).min(members))
-    }
-
     /// How many of the nodes of a group a position opens at most, if the group has this many.
     pub(in crate::checker) fn size_at(
         &self,

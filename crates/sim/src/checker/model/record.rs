@@ -29,21 +29,12 @@ pub(in crate::checker) struct Record {
     /// The text of the last order.
     pub order: Option<String>,
     pub reason: Option<String>,
-    /// The first nodes by which the rollout failed (G35).
-    #[serde(default)]
-    pub failed_nodes: Vec<FailedNode>,
     /// True if its template was replaced by that of the base (G20).
     #[serde(rename = "rolledBack", default)]
     pub is_rolled_back: bool,
     /// The hash of the base, if that differs from its revision in overrides or in copies of
     /// ConfigMaps only (G57).
     pub base: Option<String>,
-}
-
-/// A node by which a rollout failed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(in crate::checker) struct FailedNode {
-    pub node: String,
 }
 
 /// The phases of a rollout (G11).

@@ -1,9 +1,7 @@
 //! For which nodes the template is blamed (G34).
 
-use everynode_core::api::Timestamp;
-
 use super::{Claim, Problem, TOLERANCE_MS, UNORDERED_MS, limit_ms};
-use crate::checker::model::{DaemonSet, Eligibility, Phase, Pod, Policy, Record, Update};
+use crate::checker::model::{DaemonSet, Phase, Pod, Policy, Update};
 use crate::checker::situation::OurPod;
 use crate::checker::stage::Stage;
 use crate::role::Role;
@@ -34,67 +32,18 @@ impl Claim<'_, '_> {
                 .any(|our| !self.situation.is_updated(our.pod) || our.pod.change.is_some());
         match () {
             () if self.is_absent() => Some("although it is down or leaves"),
-            () if cannot_change && !is_repeated && self.was_surely_broken() => {
-                Some("although its pod was broken before")
-            }
             () if cannot_change => None,
-            () if self.is_spared() => Some("although the rollout is complete"),
             () if !self.may_have_been_well() => Some("although it had no available pod before"),
             () if !is_late && !restarts_too_often() => Some("too early"),
             () => None,
         }
     }
 
-    /// True if the node was seen to fail once the rollout was complete, although none fails then:
-    /// the revision was in use, or no policy had a rule, or the node had had an available pod of
-    /// the target for long before (G40).
-    fn is_spared(&self) -> bool {
-        let Some((record, completed)) = self.completed() else { return false };
-        let limits = self.policies().map(|(ds, policy)| limit_ms(ds, policy));
-        let long_ms = limits.max().unwrap_or_default() + 2 * UNORDERED_MS;
-        self.stated.since.0 > completed.0 + UNORDERED_MS
-            && (record.is_adoption()
-                || self.policies().all(|(_, policy)| policy.failure.is_none())
-                || self.was_target_ready(long_ms, self.attempt_at()))
-    }
-
-    /// True if the rollout has surely begun on the node once it was complete: then the node fails,
-    /// however it was before (G40).
-    pub(super) fn is_surely_late(&self) -> bool {
-        let Some((_, completed)) = self.completed().filter(|_| self.blames_late()) else {
-            return false;
-        };
-        let known = self.stated.known_since.max(completed);
-        !self.is_absent()
-            && self.policies().all(|(_, policy)| policy.failure.is_some())
-            && self.stated.begun_at.is_some_and(|at| at.0 > known.0 + UNORDERED_MS)
-    }
-
     /// True if nodes that get the target once the rollout is complete fail (G40).
     pub(super) fn blames_late(&self) -> bool {
-        let is_blamed = |(record, _): (&Record, _)| {
-            !record.is_adoption() && !self.situation.has_bad_pod(record)
-        };
-        self.policy.failure.is_some() && self.completed().is_some_and(is_blamed)
-    }
-
-    /// The record of a complete rollout, with the time when it was stored.
-    fn completed(&self) -> Option<(&Record, Timestamp)> {
-        let Stage::Moving(record) = self.situation.stage else { return None };
-        let current = self.situation.revisions.current.last()?;
-        let stored = self.history.phase_stored_at(&current.metadata.uid, record)?;
-        (record.phase == Phase::Complete).then_some((record, stored))
-    }
-
-    /// True if the only pod of the node is an old one that has surely been unavailable since before
-    /// the attempt, and since before the replica looked for a reason (G34, G56).
-    fn was_surely_broken(&self) -> bool {
-        let all: Vec<&OurPod> = self.on_node.occupants().collect();
-        let [our] = all[..] else { return false };
-        !our.is_going
-            && !self.situation.is_updated(our.pod)
-            && self.was_broken_since(our, self.attempt_at())
-            && self.was_broken_since(our, self.stated.since)
+        let Stage::Moving(record) = self.situation.stage else { return false };
+        let is_complete = record.phase == Phase::Complete && !record.is_adoption();
+        self.policy.failure.is_some() && is_complete && !self.situation.has_bad_pod(record)
     }
 
     /// The states of the DaemonSet, with its policy while that is valid: a node that has failed or
@@ -160,34 +109,6 @@ impl Claim<'_, '_> {
         let Some((end, pod)) = self.last_old() else { return false };
         let until = self.history.time_of(end).min(self.situation.now);
         !pod.has_ended() && pod.is_available(long_s, until)
-    }
-
-    /// True if the node has surely been without an available pod of the target for longer than
-    /// this, also if somebody has deleted its pods of the target meanwhile (G34).
-    pub(super) fn lasts_with_others(&self, limit_ms: i64) -> bool {
-        let since = Timestamp(self.situation.now.0 - limit_ms - UNORDERED_MS);
-        let (pods, feeds) = (&self.history.pods, self.view.feeds);
-        let version = self.history.version_before(since).min(feeds.pods);
-        let is_safe =
-            |pod: &Pod| self.situation.is_updated(pod) && !pod.is_ready && pod.change.is_none();
-        let mut here = pods
-            .histories()
-            .filter_map(|(_, states)| {
-                let known = states.partition_point(|(at, _)| *at <= version).saturating_sub(1);
-                let seen = states.partition_point(|(at, _)| *at <= feeds.pods);
-                let all = states.get(known..seen)?;
-                all.iter()
-                    .any(|(_, pod)| pod.as_deref().is_some_and(|it| self.is_here(it)))
-                    .then_some(all)
-            })
-            .peekable();
-        let had_target = pods.seen(version).values().any(|pod| self.is_here(pod) && is_safe(pod));
-        self.stated.since.max(self.stated.known_since).max(self.attempt_at()) < since
-            && had_target
-            && !self.has_lost_record(since)
-            && self.on_node.by_target == Eligibility::ShouldRun
-            && self.was_since(since, |node| !self.policy.is_absent(node))
-            && here.all(|all| all.iter().all(|(_, pod)| pod.as_deref().is_none_or(is_safe)))
     }
 
     /// The last pod of another revision that the replica has seen here in this attempt, as it was

@@ -16,8 +16,8 @@ use super::{Judge, TOLERANCE_MS};
 const RETRIED_AFTER_MS: i64 = 6_000;
 
 impl Judge<'_> {
-    /// Why the rollout is not stuck: it has nothing to do, or may not, or was done with a node
-    /// recently (G15, G47).
+    /// Why the rollout is not stuck: it may do nothing, or it has just begun with its wave (G15,
+    /// G47).
     pub(super) fn unstuck(&self, record: &Record, policy: &Policy) -> Option<String> {
         let Some(ready_within_ms) = policy.failure.as_ref().and_then(|rule| rule.ready_within_ms)
         else {
@@ -27,12 +27,6 @@ impl Judge<'_> {
         if record.phase != Phase::Updating || is_held {
             return Some("fails for want of progress while nothing may be done".to_owned());
         }
-        let open = self.all_members(&record.position).filter(|(name, on_node)| {
-            self.is_open(name) || on_node.is_held(self.policy_of_waves())
-        });
-        if open.map(|(_, on_node)| on_node).all(NodeView::has_passed) {
-            return Some("fails for want of progress although nothing is left to do".to_owned());
-        }
         let current = self.situation.revisions.current.last()?;
         let grace_s = current.template["spec"]["terminationGracePeriodSeconds"].as_i64();
         // The next pod may wait for a minute.
@@ -40,32 +34,9 @@ impl Judge<'_> {
         let limit_ms = ready_within_ms
             + pace_ms
             + 1_000 * (self.situation.ds.min_ready_seconds + grace_s.unwrap_or(30));
-        let since = self.view.planned_at.0 - limit_ms + TOLERANCE_MS;
-        let ago_ms = self.view.planned_at.0 - since;
-        // The first template waits for no window.
-        let has_waited = !self.situation.revisions.old.is_empty();
-        let begun = self.history.phase_stored_at(&current.metadata.uid, record);
-        // By the clock before it was set the window may have been open.
-        let clock_now = self.view.followed_clock.0 - self.view.planned_at.0;
-        let was_clock_set =
-            begun.is_some_and(|begun| (record.since.0 - begun.0 - clock_now).abs() > TOLERANCE_MS);
-        if has_waited
-            && !was_clock_set
-            && !policy.is_open(Timestamp(self.view.followed_clock.0 - ago_ms))
-        {
-            return Some("fails for want of progress too early in its window".to_owned());
-        }
-        if begun.is_some_and(|begun| begun.0 > since) {
-            return Some("fails for want of progress too early in its phase".to_owned());
-        }
-        let is_recent = |(_, on_node): &(&&str, &NodeView)| {
-            let passed_at = on_node.stated.and_then(|stated| stated.passed_at);
-            on_node.is_done()
-                && passed_at.is_some_and(|at| at.0 > since)
-                && !self.may_have_joined(on_node, record)
-        };
-        let (name, _) = self.situation.nodes.iter().find(is_recent)?;
-        Some(format!("fails for want of progress although node {name} was done recently"))
+        let begun = self.history.phase_stored_at(&current.metadata.uid, record)?;
+        (begun.0 > self.view.planned_at.0 - limit_ms + TOLERANCE_MS)
+            .then(|| "fails for want of progress too early in its phase".to_owned())
     }
 
     /// Why the rollout has not failed: too few nodes may be lost (G15).
@@ -101,24 +72,6 @@ impl Judge<'_> {
         let failed = members().filter(|(_, on_node)| on_node.has_failed()).count() + gone;
         let max = rule.max_nodes(touched + gone);
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
-    }
-
-    /// The problem with the nodes that the record of a failure names: the first ten of those that
-    /// may have failed or may be lost (G35).
-    pub(super) fn miscounted(&self, new: &Record) -> Option<String> {
-        let may_be_it = |name: &str| {
-            let on_node = self.situation.nodes.get(name);
-            on_node.is_some_and(|on_node| on_node.has_failed() || on_node.is_lost())
-                || self.gone().any(|gone| gone == name)
-        };
-        let is_by_nodes = matches!(new.reason.as_deref(), Some("NodesFailed" | "NodesLost"));
-        let names = &new.failed_nodes;
-        match names.iter().map(|failed| &failed.node).find(|name| !may_be_it(name)) {
-            Some(name) => Some(format!("names node {name}, which has not failed")),
-            None if names.len() > 10 => Some("names more than ten nodes".to_owned()),
-            None if is_by_nodes && names.is_empty() => Some("names no node".to_owned()),
-            None => None,
-        }
     }
 
     /// The check of a wave whose last answer is no pass to a question after the end of the bake

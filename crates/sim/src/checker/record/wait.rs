@@ -1,14 +1,9 @@
 //! The conditions on which a rollout goes on from a wave, or is complete (G5, G39, G45).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
 
-use crate::checker::answer::Answer;
-use crate::checker::model::{
-    Eligibility, Group, Node, Pod, Policy, Position, Record, Revision, Wait,
-};
+use crate::checker::model::{Eligibility, Node, Pod, Policy, Position, Record, Revision, Wait};
 use crate::checker::situation::NodeView;
 use crate::view::WriteOutcome;
 
@@ -26,12 +21,10 @@ impl Judge<'_> {
         if record.is_promoted_in_full() {
             return vec![nothing];
         }
-        let mut waits = match (&policy.finally, self.has_nodes_after_steps(policy)) {
-            (Some(finally), _) => vec![finally.clone()],
-            (None, Answer::No) => vec![nothing.clone()],
-            (None, Answer::Maybe) => vec![policy.wait_as_last_step(), nothing.clone()],
-            (None, Answer::Yes) => vec![policy.wait_as_last_step()],
-        };
+        let mut waits = vec![policy.finally.clone().unwrap_or_else(|| policy.wait_as_last_step())];
+        if policy.finally.is_none() && !self.has_nodes_after_steps(policy) {
+            waits.push(nothing.clone());
+        }
         // A first template awaits nothing.
         if self.may_be_first(record) {
             waits.push(nothing);
@@ -53,38 +46,15 @@ impl Judge<'_> {
         })
     }
 
-    /// Yes if there are nodes that no wave of a step has reached. One whose labels changed may
-    /// still be one of its wave (G11), and one that is set aside may count or not.
-    fn has_nodes_after_steps(&self, policy: &Policy) -> Answer {
-        let mut groups: BTreeMap<(usize, Group), BTreeSet<&str>> = BTreeMap::new();
-        for (_, node) in self.history.nodes.states() {
-            for key in policy.groups(&node.metadata.labels) {
-                groups.entry(key).or_default().insert(&node.metadata.uid);
-            }
-        }
-        let size = |key: &(usize, Group)| {
-            policy.last_size(key.0, groups.get(key).map_or(0, BTreeSet::len))
-        };
-        // Sizes may leave out some nodes of a group.
-        let is_outside = |node: &Node| {
-            let mut own = policy.groups(&node.metadata.labels).into_iter();
-            own.all(|key| groups.get(&key).is_none_or(|nodes| size(&key) < nodes.len()))
-        };
-        let members = || self.situation.nodes.values().filter(|on_node| on_node.is_member);
-        let outside = members().filter(|on_node| {
+    /// True if there surely are nodes that are in no step. One whose labels changed may still be
+    /// one of its wave (G11), and one that is set aside may count or not.
+    fn has_nodes_after_steps(&self, policy: &Policy) -> bool {
+        let is_outside = |node: &Node| policy.groups(&node.metadata.labels).is_empty();
+        self.members(&Position::AllNodes).any(|(_, on_node)| {
             on_node.by_target == Eligibility::ShouldRun
-                && !on_node.is_held(Some(policy))
                 && !on_node.is_aside()
                 && self.states(on_node).all(is_outside)
-        });
-        let outside: Vec<&Node> = outside.filter_map(|on_node| on_node.node).collect();
-        let keys: BTreeSet<(usize, Group)> =
-            outside.iter().flat_map(|node| policy.groups(&node.metadata.labels)).collect();
-        match () {
-            () if outside.len() > keys.iter().map(size).sum() => Answer::Yes,
-            () if members().any(|on_node| self.states(on_node).any(is_outside)) => Answer::Maybe,
-            () => Answer::No,
-        }
+        })
     }
 
     /// All states that a node has had.
