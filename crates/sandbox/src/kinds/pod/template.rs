@@ -50,20 +50,6 @@ pub(in crate::kinds) fn check(template: &Field, causes: &mut Causes) {
     }
 }
 
-/// Validates the selector of a spec, which must match the labels of its template. `owner` is the
-/// kind in the message.
-pub(in crate::kinds) fn is_selected(spec: &Field, owner: &str, causes: &mut Causes) {
-    let label_selector = spec.child("selector");
-    if !label_selector.is_set() {
-        causes.required(&label_selector, "");
-    } else if selector::is_empty(&label_selector) {
-        let detail = format!("empty selector is invalid for {owner}");
-        causes.invalid_rendered(&label_selector, "{}".to_owned(), &detail);
-    }
-    selector::label_selector(&label_selector, causes);
-    labels_match(spec, causes);
-}
-
 /// The selector of a spec must match the labels of its template.
 pub(in crate::kinds) fn labels_match(spec: &Field, causes: &mut Causes) {
     let template = spec.child("template");
@@ -80,24 +66,16 @@ pub(in crate::kinds) fn always_restarts(template: &Field, causes: &mut Causes) {
     causes.choice(&spec.child("restartPolicy"), &["Always"]);
 }
 
-/// Pods that run for ever have no deadline. `owner` is the kind in the message.
-pub(in crate::kinds) fn has_no_deadline(template: &Field, owner: &str, causes: &mut Causes) {
-    let spec = template.child("spec");
-    let deadline = spec.child("activeDeadlineSeconds");
-    if deadline.is_set() {
-        causes.forbidden(&deadline, &format!("activeDeadlineSeconds in {owner} is not Supported"));
+/// The rules of a kept kind whose pods run for ever.
+pub(in crate::kinds) fn runs_for_ever(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let label_selector = spec.child("selector");
+    if !label_selector.is_set() {
+        causes.required(&label_selector, "");
     }
-}
-
-/// The pods of a Job end, so their containers are not always restarted.
-pub(in crate::kinds) fn ends(template: &Field, causes: &mut Causes) {
-    let spec = template.child("spec");
-    let policy = spec.child("restartPolicy");
-    match policy.text() {
-        "Never" | "OnFailure" => {}
-        "Always" | "" => causes.required(&policy, r#"valid values: "OnFailure", "Never""#),
-        _ => causes.not_supported(&policy, &["OnFailure", "Never"]),
-    }
+    selector::label_selector(&label_selector, causes);
+    labels_match(&spec, causes);
+    always_restarts(&spec.child("template"), causes);
 }
 
 /// The warnings about the pod template at a path. As upstream, it causes them with each new
