@@ -1,6 +1,6 @@
 //! Pod templates: what the kinds that have one share.
 
-use super::{defaults, rules, spec, warnings};
+use super::{defaults, spec, warnings};
 use crate::json::Value;
 use crate::kind::columns::{Cell, Column};
 use crate::kind::defaults::{Defaults, Fields, struct_at};
@@ -42,7 +42,6 @@ pub(in crate::kinds) fn check(template: &Field, causes: &mut Causes) {
     let annotations = annotations.with_value(metadata.child("annotations").value());
     metadata::annotations(&annotations, causes);
     let spec = template.child("spec");
-    rules::pod_annotations(&annotations, &spec, causes);
     spec::pod_spec(&spec, false, causes);
     let ephemeral = spec.child("ephemeralContainers");
     if !ephemeral.is_empty() {
