@@ -23,9 +23,7 @@ use crate::json::Value;
 pub use column::Column;
 pub(crate) use pattern::CompiledPattern;
 pub(crate) use pruning::is_pruned;
-pub(crate) use schema::rule::{
-    Budget, CompileError, Compiled, REQUEST_BYTES_MAX, Rule, Values, Verdict, min_bytes,
-};
+pub(crate) use schema::rule::{Budget, CompileError, Rule, Values, Verdict};
 pub(crate) use schema::{Additional, Checks, ListType, Schema, TypeName};
 
 /// etcd's default `--max-request-bytes`. Here it limits the JSON text of an object, which is larger

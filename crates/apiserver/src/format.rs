@@ -309,18 +309,6 @@ pub fn ip(text: &str) -> Vec<String> {
     vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
 }
 
-/// The name of a kernel parameter: segments joined by dots or slashes.
-pub fn is_sysctl(name: &str) -> bool {
-    let is_segment = |segment: &str| {
-        let edges = [segment.as_bytes().first(), segment.as_bytes().last()];
-        edges
-            .iter()
-            .all(|edge| edge.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
-            && segment.bytes().all(|byte| is_label_byte(byte) || byte == b'_')
-    };
-    name.len() <= 253 && name.split(['.', '/']).all(is_segment)
-}
-
 /// A relative path without `..` elements.
 pub fn descending_path(path: &str) -> Vec<String> {
     let mut wrong = Vec::new();

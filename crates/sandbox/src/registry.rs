@@ -3,7 +3,6 @@
 
 mod admission;
 mod disruption;
-mod index;
 mod priority;
 mod resize;
 mod service;

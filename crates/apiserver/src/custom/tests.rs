@@ -108,7 +108,7 @@ proptest! {
         let value = json!({"n": n, "text": "aé", "list": [1, n], "map": {"k": "v"}});
         let values = Values::new(&schema, &value, Some(&value));
         for rule in &schema.rules {
-            let _ = rule.check(&schema, true, &values, &mut Budget::default());
+            let _ = rule.check(&values, &mut Budget::default());
         }
     }
 }

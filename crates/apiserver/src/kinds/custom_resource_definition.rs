@@ -400,7 +400,7 @@ fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     }
     let (mut found, mut formats) = (Vec::new(), Vec::new());
     for schema in schemas(definition) {
-        rule::unsupported(&schema, true, &mut found);
+        rule::unsupported(&schema, &mut found);
         unrecognized_formats(&schema, &mut formats);
     }
     let mut known = Vec::new();

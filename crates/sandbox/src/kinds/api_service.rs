@@ -5,7 +5,7 @@ use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, of};
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::Int;
-use crate::kind::rules::{Causes, Field, Rules, go_quote};
+use crate::kind::rules::Rules;
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, STATUS, kept};
 use crate::value::{is_set, string};
@@ -22,7 +22,7 @@ pub(super) static API_SERVICE: Kind = Kind {
         AGE,
     ],
     defaults: Defaults { values: &[("spec.service?.port", Int(443))], ..Defaults::KEPT },
-    rules: Rules { names: format::path_segment, more: name_and_priorities, ..Rules::NONE },
+    rules: Rules { names: format::path_segment, ..Rules::NONE },
     strategy: Strategy { needs_resource_version: true, ..Strategy::PLAIN },
     ..kept("apiregistration.k8s.io", "APIService", "apiservices", "apiservice")
 };
@@ -33,21 +33,4 @@ fn service(object: &Value) -> Value {
     }
     let part = |path| string(object, path);
     format!("{}/{}", part("/spec/service/namespace"), part("/spec/service/name")).into()
-}
-
-fn name_and_priorities(object: &Field, causes: &mut Causes) {
-    let (metadata, spec) = (object.child("metadata"), object.child("spec"));
-    let name = metadata.child("name");
-    let expected = format!("{}.{}", spec.child("version").text(), spec.child("group").text());
-    if name.text() != expected {
-        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", go_quote(&expected));
-        causes.invalid(&name, &detail);
-    }
-    for (field, max) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1_000)] {
-        let field = spec.child(field);
-        if !(1..=max).contains(&field.int()) {
-            let detail = format!("must be positive and less than {max}");
-            causes.invalid_rendered(&field, field.int().to_string(), &detail);
-        }
-    }
 }

@@ -5,7 +5,7 @@ use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, of, text, text_or};
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::{Bool, Int, Text};
-use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::rules::Rules;
 use crate::kind::{Kind, STATUS, kept};
 use crate::value::boolean;
 
@@ -48,7 +48,6 @@ pub(super) static CRON_JOB: Kind = Kind {
             "spec.failedJobsHistoryLimit",
         ],
         each: &[("spec.jobTemplate.spec.template", template::check)],
-        more: schedule,
         warnings: |new, old| template::warnings("spec.jobTemplate.spec.template", new, old),
         ..Rules::NONE
     },
@@ -57,17 +56,4 @@ pub(super) static CRON_JOB: Kind = Kind {
 
 fn suspended(object: &Value) -> Value {
     if boolean(object, "/spec/suspend") { "True" } else { "False" }.into()
-}
-
-/// Five fields, or a name such as `@daily`.
-fn schedule(object: &Field, causes: &mut Causes) {
-    let spec = object.child("spec");
-    let field = spec.child("schedule");
-    let fields: Vec<&str> = field.text().split_whitespace().collect();
-    if !field.text().is_empty() && !field.text().starts_with('@') && fields.len() != 5 {
-        let count = fields.len();
-        let detail = format!("expected exactly 5 fields, found {count}: [{}]", fields.join(" "));
-        causes.invalid(&field, &detail);
-    }
-    template::ends(&spec.child("jobTemplate").child("spec").child("template"), causes);
 }

@@ -165,7 +165,11 @@ fn spec(spec: &Field, causes: &mut Causes) {
     }
     template::check(&template, causes);
     template::always_restarts(&template, causes);
-    template::has_no_deadline(&template, "DaemonSet", causes);
+    let pod = template.child("spec");
+    let deadline = pod.child("activeDeadlineSeconds");
+    if deadline.is_set() {
+        causes.forbidden(&deadline, "activeDeadlineSeconds in DaemonSet is not Supported");
+    }
     nonnegative(&spec.child("minReadySeconds"), causes);
     update_strategy(&spec.child("updateStrategy"), causes);
     nonnegative(&spec.child("revisionHistoryLimit"), causes);

@@ -5,8 +5,7 @@ use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, of};
 use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at, text};
-use crate::kind::rules::metadata::nonnegative;
-use crate::kind::rules::{Causes, Field, Rules, int_or_percent};
+use crate::kind::rules::Rules;
 use crate::kind::strategy::{Strategy, bump_generation};
 use crate::kind::{Kind, SCALE, kept};
 use crate::value::integer;
@@ -37,7 +36,19 @@ pub(super) static DEPLOYMENT: Kind = Kind {
         more: defaults,
         ..template::DEFAULTS
     },
-    rules: Rules { each: &[("spec", spec)], immutable: &["spec.selector"], ..template::RULES },
+    rules: Rules {
+        choices: &[("spec.strategy.type", &["Recreate", "RollingUpdate"])],
+        nonnegative: &[
+            "spec.replicas",
+            "spec.minReadySeconds",
+            "spec.revisionHistoryLimit",
+            "spec.progressDeadlineSeconds",
+        ],
+        immutable: &["spec.selector"],
+        each: &[("spec.template", template::check)],
+        more: template::runs_for_ever,
+        ..template::RULES
+    },
     strategy: Strategy {
         prepare_update,
         unchanged_by_status: &[&["spec"], &["metadata", "labels"]],
@@ -65,46 +76,5 @@ fn defaults(fields: &mut Fields, _: &Value) {
 fn prepare_update(object: &mut Value, current: &Value) {
     if object["metadata"].get("annotations") != current["metadata"].get("annotations") {
         bump_generation(object, current);
-    }
-}
-
-fn spec(spec: &Field, causes: &mut Causes) {
-    nonnegative(&spec.child("replicas"), causes);
-    let template = spec.child("template");
-    template::is_selected(spec, "deployment", causes);
-    template::check(&template, causes);
-    template::always_restarts(&template, causes);
-    template::has_no_deadline(&template, "ReplicaSet", causes);
-    strategy(&spec.child("strategy"), causes);
-    let (min_ready, deadline) =
-        (spec.child("minReadySeconds"), spec.child("progressDeadlineSeconds"));
-    for field in [&min_ready, &spec.child("revisionHistoryLimit"), &deadline] {
-        nonnegative(field, causes);
-    }
-    if deadline.int() <= min_ready.int() {
-        causes.invalid(&deadline, "must be greater than minReadySeconds");
-    }
-}
-
-fn strategy(strategy: &Field, causes: &mut Causes) {
-    let (name, rolling_update) = (strategy.child("type"), strategy.child("rollingUpdate"));
-    match name.text() {
-        "Recreate" if rolling_update.is_set() => {
-            let detail = "may not be specified when strategy `type` is 'Recreate'";
-            causes.forbidden(&rolling_update, detail);
-        }
-        "Recreate" => {}
-        "RollingUpdate" => {
-            let (max_unavailable, max_surge) =
-                (rolling_update.child("maxUnavailable"), rolling_update.child("maxSurge"));
-            int_or_percent::check(&max_unavailable, causes);
-            int_or_percent::check(&max_surge, causes);
-            let is_zero = |field| int_or_percent::value(field) == 0;
-            if is_zero(&max_unavailable) && is_zero(&max_surge) {
-                causes.invalid(&max_unavailable, "may not be 0 when `maxSurge` is 0");
-            }
-            int_or_percent::at_most_100_percent(&max_unavailable, causes);
-        }
-        _ => causes.not_supported(&name, &["Recreate", "RollingUpdate"]),
     }
 }

@@ -171,57 +171,27 @@ const NAME_BYTES_MAX: usize = 128;
 const NOTE_BYTES_MAX: usize = 1024;
 
 fn on_create(kind: &Kind, object: &Field, causes: &mut Causes) {
-    let new_form = kind.group == NEW_GROUP;
-    either_form(object, new_form, causes);
-    if new_form {
-        series_form(object, causes);
-        for name in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp"] {
-            must_be_unset(object, name, object.child(name).is_set(), causes);
-        }
-        must_be_unset(
-            object,
-            "deprecatedCount",
-            object.child("deprecatedCount").int() != 0,
-            causes,
-        );
-        must_be_unset(
-            object,
-            "deprecatedSource",
-            !object.child("deprecatedSource").is_empty(),
-            causes,
-        );
-    }
+    check(kind, object, causes);
     metadata::on_create(kind, object, causes);
 }
 
 fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
-    let new_form = kind.group == NEW_GROUP;
     metadata::on_update(object, old, causes);
-    either_form(object, new_form, causes);
-    if new_form {
-        series_form(object, causes);
-        for name in [
-            "regarding",
-            "related",
-            "reason",
-            "note",
-            "type",
-            "reportingController",
-            "reportingInstance",
-            "action",
-            "eventTime",
-        ] {
-            metadata::immutable(&object.child(name), &old.child(name), causes);
-        }
-    }
+    check(kind, object, causes);
 }
 
-/// The rules of both forms. An event with an eventTime must also name its reporter.
-fn either_form(object: &Field, new_form: bool, causes: &mut Causes) {
+/// Events are in the namespace of their object, and those with an eventTime, as all of the newer
+/// form, name their reporter.
+fn check(kind: &Kind, object: &Field, causes: &mut Causes) {
+    let new_form = kind.group == NEW_GROUP;
+    let event_time = object.child("eventTime");
+    if new_form && !event_time.is_set() {
+        causes.required(&event_time, "");
+    }
     let namespace = object.child("metadata").child("namespace").text().to_owned();
     let subject = object.child(if new_form { "regarding" } else { "involvedObject" });
     let subject_namespace = subject.child("namespace");
-    let matches = match (object.child("eventTime").is_set(), subject_namespace.text()) {
+    let matches = match (event_time.is_set(), subject_namespace.text()) {
         (false, "") => namespace.is_empty() || namespace == "default",
         (false, other) => other == namespace,
         (true, "") => namespace == "default" || namespace == "kube-system",
@@ -231,7 +201,7 @@ fn either_form(object: &Field, new_form: bool, causes: &mut Causes) {
         let value = go_quote(subject_namespace.text());
         causes.invalid_rendered(&subject_namespace, value, "does not match event.namespace");
     }
-    if object.child("eventTime").is_set() {
+    if event_time.is_set() {
         reporter(object, new_form, causes);
     }
     causes.text_format(&object.child("namespace"), &namespace, format::dns_subdomain);
@@ -253,35 +223,6 @@ fn reporter(object: &Field, new_form: bool, causes: &mut Causes) {
 fn at_most(field: &Field, bytes_max: usize, causes: &mut Causes) {
     if field.text().len() > bytes_max {
         causes.invalid_text(field, "", &format!("can have at most {bytes_max} characters"));
-    }
-}
-
-fn series_form(object: &Field, causes: &mut Causes) {
-    let event_time = object.child("eventTime");
-    if !event_time.is_set() {
-        causes.required(&event_time, "");
-    }
-    let series = object.child("series");
-    if series.is_set() {
-        let count = series.child("count");
-        if count.int() < 2 {
-            causes.invalid_text(&count, "", "should be at least 2");
-        }
-        let last = series.child("lastObservedTime");
-        if !last.is_set() {
-            causes.required(&last, "");
-        }
-    }
-    let event_type = object.child("type");
-    if !["Normal", "Warning"].contains(&event_type.text()) {
-        let detail = format!("has invalid value: {}", event_type.text());
-        causes.invalid_text(&event_type, "", &detail);
-    }
-}
-
-fn must_be_unset(object: &Field, name: &str, set: bool, causes: &mut Causes) {
-    if set {
-        causes.invalid_text(&object.child(name), "", "needs to be unset");
     }
 }
 

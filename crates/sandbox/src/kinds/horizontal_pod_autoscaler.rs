@@ -4,7 +4,7 @@ use crate::json::{Value, json};
 use crate::kind::columns::{AGE, Cell, Column, NAME, of};
 use crate::kind::defaults::Literal::Int;
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
-use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::rules::Rules;
 use crate::kind::{Kind, STATUS, kept};
 use crate::value::string;
 
@@ -26,7 +26,6 @@ pub(super) static HORIZONTAL_POD_AUTOSCALER: Kind = Kind {
     defaults: Defaults { values: &[("spec.minReplicas", Int(1))], more: metrics, ..Defaults::KEPT },
     rules: Rules {
         required: &[("spec.scaleTargetRef.kind", ""), ("spec.scaleTargetRef.name", "")],
-        more: replicas,
         ..Rules::NONE
     },
     ..kept(
@@ -47,21 +46,4 @@ fn metrics(fields: &mut Fields, _: &Value) {
     let target = json!({"type": "Utilization", "averageUtilization": 80});
     let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
     default(struct_at(fields, "spec"), "metrics", json!([cpu]));
-}
-
-fn replicas(object: &Field, causes: &mut Causes) {
-    let spec = object.child("spec");
-    let (min, max) = (spec.child("minReplicas"), spec.child("maxReplicas"));
-    if min.is_set() && min.int() < 1 {
-        causes.invalid(&min, "must be greater than or equal to 1");
-    }
-    match max.int() {
-        0 => causes.required(&max, "must be set and greater than 0"),
-        count if count < 0 => causes.invalid(&max, "must be greater than 0"),
-        _ => {}
-    }
-    if max.int() < min.int() {
-        let detail = "must be greater than or equal to `minReplicas`";
-        causes.invalid_rendered(&max, max.int().to_string(), detail);
-    }
 }

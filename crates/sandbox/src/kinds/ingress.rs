@@ -2,7 +2,7 @@
 
 use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, of, text_or};
-use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::rules::Rules;
 use crate::kind::{Kind, STATUS, kept};
 use crate::value::{array, string};
 
@@ -27,7 +27,6 @@ pub(super) static INGRESS: Kind = Kind {
             "spec.rules[].http.paths[].pathType",
             &["Exact", "ImplementationSpecific", "Prefix"],
         )],
-        more: has_backend,
         ..Rules::NONE
     },
     ..kept("networking.k8s.io", "Ingress", "ingresses", "ingress")
@@ -43,13 +42,5 @@ fn hosts(ingress: &Value) -> Value {
             format!("{first},{second},{third} + {} more...", rest.len()).into()
         }
         all => all.join(",").into(),
-    }
-}
-
-fn has_backend(object: &Field, causes: &mut Causes) {
-    let spec = object.child("spec");
-    if spec.child("rules").is_empty() && !spec.child("defaultBackend").is_set() {
-        let detail = "either `defaultBackend` or `rules` must be specified";
-        causes.invalid_rendered(&spec, "null".to_owned(), detail);
     }
 }

@@ -49,7 +49,6 @@ pub static JOB: Kind = Kind {
         ],
         immutable: &["spec.selector", "spec.template", "spec.completionMode"],
         each: &[("spec.template", template::check)],
-        more: |job, causes| template::ends(&job.child("spec").child("template"), causes),
         ..template::RULES
     },
     strategy: Strategy {

@@ -1,11 +1,10 @@
 //! NetworkPolicies.
 
-use crate::format;
 use crate::json::{Value, json};
 use crate::kind::columns::{AGE, Cell, Column, NAME};
 use crate::kind::defaults::Literal::Text;
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
-use crate::kind::rules::{Causes, Field, Rules, each};
+use crate::kind::rules::Rules;
 use crate::kind::{Kind, kept};
 
 const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
@@ -33,7 +32,6 @@ pub(super) static NETWORK_POLICY: Kind = Kind {
             ("spec.egress[].ports[].protocol", PROTOCOLS),
             ("spec.policyTypes[]", &["Ingress", "Egress"]),
         ],
-        more: ports,
         ..Rules::NONE
     },
     ..kept("networking.k8s.io", "NetworkPolicy", "networkpolicies", "networkpolicy")
@@ -44,17 +42,4 @@ fn policy_types(fields: &mut Fields, _: &Value) {
     let egress = spec.get("egress").is_some_and(Value::is_array);
     let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
     default(spec, "policyTypes", types);
-}
-
-fn ports(object: &Field, causes: &mut Causes) {
-    for direction in ["ingress", "egress"] {
-        each(object, &format!("spec.{direction}[].ports[].port"), &mut |port| match (
-            port.is_set(),
-            port.value().as_str(),
-        ) {
-            (false, _) => {}
-            (true, Some(name)) => causes.invalid_each(port, format::port_name(name)),
-            (true, None) => causes.invalid_each(port, format::port_number(port.int())),
-        });
-    }
 }

@@ -111,13 +111,11 @@ fn on_create(kind: &Kind, object: &Field, causes: &mut Causes) {
     metadata::on_create(kind, object, causes);
     taints(object, causes);
     quantities(object, causes);
-    pod_cidrs(&object.child("spec").child("podCIDRs"), causes);
 }
 
 fn on_update(_: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
     metadata::on_update(object, old, causes);
     quantities(object, causes);
-    addresses(&object.child("status").child("addresses"), causes);
     let (spec, old_spec) = (object.child("spec"), old.child("spec"));
     let (cidrs, old_cidrs) = (spec.child("podCIDRs"), old_spec.child("podCIDRs"));
     if !old_cidrs.is_empty() && cidrs.value() != old_cidrs.value() {
@@ -131,9 +129,6 @@ fn on_update(_: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
         );
     }
     taints(object, causes);
-    if spec.child("externalID").text() != old_spec.child("externalID").text() {
-        causes.forbidden(&spec.child("externalID"), "may not be updated");
-    }
 }
 
 /// Upstream reports `spec.taints` as `metadata.taints`.
@@ -187,45 +182,4 @@ fn quantities(object: &Field, causes: &mut Causes) {
             quantity_of_resource(resource, &field.with_value(entry.value()), causes);
         }
     }
-}
-
-fn addresses(addresses: &Field, causes: &mut Causes) {
-    let mut seen = HashSet::new();
-    for address in addresses.items() {
-        let identity =
-            (address.child("type").text().to_owned(), address.child("address").text().to_owned());
-        if !seen.insert(identity) {
-            let [address_type, text] =
-                ["type", "address"].map(|name| go_quote(address.child(name).text()));
-            let value = format!("{{\"Type\":{address_type},\"Address\":{text}}}");
-            causes.duplicate_rendered(&address, value, "");
-        }
-    }
-}
-
-fn pod_cidrs(cidrs: &Field, causes: &mut Causes) {
-    let mut seen: HashSet<String> = HashSet::new();
-    for cidr in cidrs.items() {
-        if !is_cidr(cidr.text()) {
-            causes
-                .invalid(&cidr, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
-        }
-    }
-    let is_v6 = |text: &str| text.contains(':');
-    let families = cidrs.items().map(|cidr| is_v6(cidr.text())).collect::<Vec<_>>();
-    if families.len() > 2 || (families.len() == 2 && families[0] == families[1]) {
-        causes.invalid(cidrs, "may specify no more than one CIDR for each IP family");
-    }
-    for cidr in cidrs.items() {
-        if !seen.insert(cidr.text().to_owned()) {
-            causes.duplicate(&cidr);
-        }
-    }
-}
-
-fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let Ok(address) = address.parse::<std::net::IpAddr>() else { return false };
-    let length_max = if address.is_ipv4() { 32 } else { 128 };
-    length.parse::<u8>().is_ok_and(|length| length <= length_max)
 }

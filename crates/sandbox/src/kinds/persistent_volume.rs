@@ -4,7 +4,7 @@ use crate::json::Value;
 use crate::kind::columns::{AGE, NAME, of, text, text_or};
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::Text;
-use crate::kind::rules::{Causes, Field, Rules, go_json};
+use crate::kind::rules::Rules;
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, STATUS, kept};
 use crate::value::{array, is_set, string};
@@ -39,15 +39,19 @@ pub(super) static PERSISTENT_VOLUME: Kind = Kind {
     rules: Rules {
         required: &[("spec.accessModes", ""), ("spec.capacity", "")],
         choices: &[
+            ("spec.accessModes[]", ACCESS_MODES),
             ("spec.persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"]),
             ("spec.volumeMode", &["Block", "Filesystem"]),
         ],
-        more: capacity_and_source,
         ..Rules::NONE
     },
     strategy: Strategy { returns_deleted_object: true, ..Strategy::PLAIN },
     ..kept("", "PersistentVolume", "persistentvolumes", "persistentvolume")
 };
+
+/// How a volume can be mounted.
+pub(super) const ACCESS_MODES: &[&str] =
+    &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 fn short_modes(volume: &Value) -> Value {
     let modes = [
@@ -67,37 +71,4 @@ fn claim(volume: &Value) -> Value {
     }
     let part = |path| string(volume, path);
     format!("{}/{}", part("/spec/claimRef/namespace"), part("/spec/claimRef/name")).into()
-}
-
-/// Checks the modes of access of a spec.
-pub(super) fn access_modes(spec: &Field, causes: &mut Causes) {
-    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    let modes = spec.child("accessModes");
-    for mode in modes.items() {
-        causes.choice(&modes.with_value(mode.value()), MODES);
-    }
-}
-
-fn capacity_and_source(object: &Field, causes: &mut Causes) {
-    const NO_SOURCES: &[&str] = &[
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeAttributesClassName",
-        "volumeMode",
-    ];
-    let spec = object.child("spec");
-    access_modes(&spec, causes);
-    let capacity = spec.child("capacity");
-    if !capacity.key("storage").is_set() {
-        causes.not_supported_rendered(&capacity, go_json(capacity.value()), &["storage"]);
-    }
-    let mut names = spec.entries().map(|(name, _)| name);
-    if names.all(|name| NO_SOURCES.contains(&name)) {
-        causes.required(&spec, "must specify a volume type");
-    }
 }

@@ -1,10 +1,10 @@
 //! PersistentVolumeClaims.
 
-use super::persistent_volume::access_modes;
+use super::persistent_volume::ACCESS_MODES;
 use crate::kind::columns::{AGE, NAME, text, text_or};
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::Text;
-use crate::kind::rules::{Causes, Field, Rules, selector};
+use crate::kind::rules::Rules;
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, STATUS, kept};
 
@@ -30,20 +30,12 @@ pub(super) static PERSISTENT_VOLUME_CLAIM: Kind = Kind {
     },
     rules: Rules {
         required: &[("spec.accessModes", "at least 1 access mode is required")],
-        choices: &[("spec.volumeMode", &["Block", "Filesystem"])],
-        more: requests,
+        choices: &[
+            ("spec.accessModes[]", ACCESS_MODES),
+            ("spec.volumeMode", &["Block", "Filesystem"]),
+        ],
         ..Rules::NONE
     },
     strategy: Strategy { returns_deleted_object: true, ..Strategy::PLAIN },
     ..kept("", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
 };
-
-fn requests(object: &Field, causes: &mut Causes) {
-    let spec = object.child("spec");
-    access_modes(&spec, causes);
-    let resources = spec.child("resources");
-    if !resources.child("requests").key("storage").is_set() {
-        causes.required(&resources.key("storage"), "");
-    }
-    selector::label_selector(&spec.child("selector"), causes);
-}

@@ -4,7 +4,7 @@ use super::pod::template::{self, SELECTOR};
 use super::replication_controller::columns;
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::Int;
-use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::rules::Rules;
 use crate::kind::{FieldLabels, Kind, SCALE, kept};
 
 /// ReplicaSets.
@@ -20,14 +20,8 @@ pub(super) static REPLICA_SET: Kind = Kind {
         nonnegative: &["spec.replicas", "spec.minReadySeconds"],
         immutable: &["spec.selector"],
         each: &[("spec.template", template::check)],
-        more: selector,
+        more: template::runs_for_ever,
         ..template::RULES
     },
     ..kept("apps", "ReplicaSet", "replicasets", "replicaset")
 };
-
-fn selector(object: &Field, causes: &mut Causes) {
-    let spec = object.child("spec");
-    template::is_selected(&spec, "deployment", causes);
-    template::always_restarts(&spec.child("template"), causes);
-}

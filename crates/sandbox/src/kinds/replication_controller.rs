@@ -5,7 +5,7 @@ use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, number};
 use crate::kind::defaults::Literal::Int;
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
-use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::rules::Rules;
 use crate::kind::{FieldLabels, Kind, SCALE, kept};
 
 /// ReplicationControllers.
@@ -22,9 +22,9 @@ pub(super) static REPLICATION_CONTROLLER: Kind = Kind {
         ..template::DEFAULTS
     },
     rules: Rules {
-        required: &[("spec.selector", "")],
+        required: &[("spec.selector", ""), ("spec.template", "")],
         nonnegative: &["spec.replicas", "spec.minReadySeconds"],
-        more: check_template,
+        each: &[("spec.template", template::check)],
         ..template::RULES
     },
     ..kept("", "ReplicationController", "replicationcontrollers", "replicationcontroller")
@@ -50,14 +50,4 @@ fn labels_of_template(fields: &mut Fields, _: &Value) {
     let Some(labels @ Value::Object(_)) = template else { return };
     default(struct_at(fields, "spec"), "selector", labels.clone());
     default(struct_at(fields, "metadata"), "labels", labels);
-}
-
-fn check_template(object: &Field, causes: &mut Causes) {
-    let spec = object.child("spec");
-    let template = spec.child("template");
-    if template.child("spec").child("containers").is_empty() {
-        causes.required(&template, "");
-    } else {
-        template::check(&template, causes);
-    }
 }

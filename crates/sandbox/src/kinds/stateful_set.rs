@@ -6,7 +6,7 @@ use crate::json::Value;
 use crate::kind::columns::{AGE, NAME, of};
 use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at, text};
-use crate::kind::rules::{self, Causes, Field, Rules};
+use crate::kind::rules::Rules;
 use crate::kind::{Kind, SCALE, kept};
 
 /// StatefulSets.
@@ -40,8 +40,7 @@ pub(super) static STATEFUL_SET: Kind = Kind {
             ("spec.updateStrategy.type", &["OnDelete", "RollingUpdate"]),
         ],
         nonnegative: &["spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit"],
-        more: selector,
-        on_update,
+        more: template::runs_for_ever,
         // As upstream, a template causes warnings and is not validated.
         ..template::RULES
     },
@@ -52,39 +51,5 @@ fn partition(fields: &mut Fields, _: &Value) {
     let strategy = struct_at(struct_at(fields, "spec"), "updateStrategy");
     if text(strategy, "type") == "RollingUpdate" {
         default(struct_at(strategy, "rollingUpdate"), "partition", 0);
-    }
-}
-
-fn selector(object: &Field, causes: &mut Causes) {
-    let spec = object.child("spec");
-    template::is_selected(&spec, "statefulset", causes);
-    template::always_restarts(&spec.child("template"), causes);
-}
-
-fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
-    const CHANGEABLE: [&str; 7] = [
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    ];
-    rules::on_update(kind, object, old, causes);
-    let fixed = |object: &Field| {
-        let mut spec = object.child("spec").value().clone();
-        if let Some(fields) = spec.as_object_mut() {
-            CHANGEABLE.iter().for_each(|name| drop(fields.remove(name)));
-        }
-        spec
-    };
-    if fixed(object) != fixed(old) {
-        causes.forbidden(
-            &object.child("spec"),
-            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
-             'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
-             'minReadySeconds' are forbidden",
-        );
     }
 }

@@ -4,7 +4,7 @@ use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, text, text_or};
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::Text;
-use crate::kind::rules::{self, Causes, Field, Rules};
+use crate::kind::rules::Rules;
 use crate::kind::{Kind, kept};
 use crate::value::{string, string_map};
 
@@ -30,8 +30,7 @@ pub(super) static STORAGE_CLASS: Kind = Kind {
             ("reclaimPolicy", &["Delete", "Retain"]),
             ("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]),
         ],
-        immutable: &["volumeBindingMode"],
-        on_update,
+        immutable: &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
         ..Rules::NONE
     },
     ..kept("storage.k8s.io", "StorageClass", "storageclasses", "storageclass")
@@ -42,14 +41,4 @@ fn name(class: &Value) -> Value {
     let name = string(class, "/metadata/name");
     let is_default = string_map(class, "/metadata/annotations").contains(&(DEFAULT, "true"));
     if is_default { format!("{name} (default)").into() } else { name.into() }
-}
-
-fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
-    rules::on_update(kind, object, old, causes);
-    for name in ["parameters", "provisioner", "reclaimPolicy"] {
-        let field = object.child(name);
-        if field.value() != old.child(name).value() {
-            causes.forbidden(&field, &format!("updates to {name} are forbidden."));
-        }
-    }
 }

@@ -9,7 +9,6 @@ use everynode_apiserver::registry::{Endpoint, Plugins};
 use crate::json::{Value, json};
 
 use super::disruption::Budgets;
-use super::index::Index;
 use super::{name_so_far, priority, refuse_pod, resize, service};
 use crate::kind::Kind;
 use crate::kinds::{
@@ -22,16 +21,17 @@ use crate::value::text;
 /// Values that admission takes from other objects, so that a write need not read them.
 #[derive(Debug)]
 pub(super) struct Admission {
-    services: Index<service::Taken>,
-    default_classes: Index<priority::Defaults>,
+    /// The number of addresses that Services were given.
+    addresses: u32,
+    default_classes: priority::Defaults,
     pub(super) budgets: Budgets,
 }
 
 impl Admission {
     pub(super) fn new() -> Self {
         Self {
-            services: Index::new(&SERVICE),
-            default_classes: Index::new(&PRIORITY_CLASS),
+            addresses: 0,
+            default_classes: priority::Defaults::new(),
             budgets: Budgets::default(),
         }
     }
@@ -56,10 +56,10 @@ impl Plugins for Admission {
     fn admit(&self, store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
         if kind == &POD {
             service_account(store, object)?;
-            priority::admit_pod(&self.default_classes.summary, store, object)?;
+            priority::admit_pod(&self.default_classes, store, object)?;
             default_tolerations(object);
         } else if kind == &PRIORITY_CLASS {
-            priority::admit_class(&self.default_classes.summary, object)?;
+            priority::admit_class(&self.default_classes, object)?;
         }
         Ok(())
     }
@@ -74,20 +74,19 @@ impl Plugins for Admission {
     ) -> Result<(), Status> {
         match (endpoint, current) {
             (Endpoint::Main, _) if kind == &SERVICE => {
-                service::allocate(&mut self.services.summary, object, current)
+                service::complete(&mut self.addresses, object, current);
+                Ok(())
             }
             (Endpoint::Resize, Some(current)) => resize::admit(store, object, current),
             (_, Some(_)) if kind == &PRIORITY_CLASS => {
-                priority::admit_class(&self.default_classes.summary, object)
+                priority::admit_class(&self.default_classes, object)
             }
             (Endpoint::Main | Endpoint::Status | Endpoint::Scale | Endpoint::Resize, _) => Ok(()),
         }
     }
 
     fn committed(&mut self, store: &Store, kind: &Kind) {
-        if kind == &SERVICE {
-            self.services.follow(store);
-        } else if kind == &PRIORITY_CLASS {
+        if kind == &PRIORITY_CLASS {
             self.default_classes.follow(store);
         } else if kind == &POD_DISRUPTION_BUDGET {
             self.budgets.follow_budgets(store);

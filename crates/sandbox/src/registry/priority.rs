@@ -6,14 +6,13 @@ use std::collections::BTreeSet;
 use everynode_core::api::Timestamp;
 
 use super::Registry;
-use super::index::Summary;
 use super::refuse_pod as refuse;
 use crate::json::{Value, json};
 use crate::kinds::PRIORITY_CLASS;
 use crate::kinds::priority_class::{SYSTEM_CLASSES, system_value};
 use crate::object::Object;
 use crate::status::Status;
-use crate::store::{Store, WriteOptions};
+use crate::store::{Follower, Store, WriteOptions};
 use crate::value::{integer, string, text};
 
 const PREEMPT: &str = "PreemptLowerPriority";
@@ -25,31 +24,48 @@ struct Class {
     preemption_policy: String,
 }
 
-/// The values and the names of the classes that are marked as the default.
-#[derive(Debug, Default)]
-pub(super) struct Defaults(BTreeSet<(i64, String)>);
-
-impl Summary for Defaults {
-    fn add(&mut self, class: &Object) {
-        self.0.extend(Self::entry(&class.read()));
-    }
-
-    fn remove(&mut self, class: &Object) {
-        if let Some(entry) = Self::entry(&class.read()) {
-            self.0.remove(&entry);
-        }
-    }
+/// The classes that are marked as the default. They follow the store's log of changes, so that a
+/// write need not read all classes.
+#[derive(Debug)]
+pub(super) struct Defaults {
+    follower: Follower,
+    /// The values and the names.
+    classes: BTreeSet<(i64, String)>,
 }
 
 impl Defaults {
-    fn entry(class: &Value) -> Option<(i64, String)> {
+    pub(super) fn new() -> Self {
+        Self { follower: Follower::new(&PRIORITY_CLASS), classes: BTreeSet::new() }
+    }
+
+    /// Reads the changes of classes.
+    pub(super) fn follow(&mut self, store: &Store) {
+        loop {
+            match self.follower.next(store) {
+                Ok(None) => return,
+                Ok(Some(change)) => {
+                    if let Some(before) = change.previous.as_deref().and_then(Self::entry) {
+                        self.classes.remove(&before);
+                    }
+                    self.classes.extend(change.after().and_then(Self::entry));
+                }
+                Err(_) => {
+                    let all = store.iter(&PRIORITY_CLASS, None);
+                    self.classes = all.filter_map(|class| Self::entry(class)).collect();
+                }
+            }
+        }
+    }
+
+    fn entry(class: &Object) -> Option<(i64, String)> {
+        let class = class.read();
         let is_default = class["globalDefault"] == Value::Bool(true);
-        is_default.then(|| (integer(class, "/value"), string(class, "/metadata/name").to_owned()))
+        is_default.then(|| (integer(&class, "/value"), string(&class, "/metadata/name").to_owned()))
     }
 
     /// The name of the lowest one.
     fn first(&self) -> Option<&str> {
-        self.0.first().map(|(_, name)| &**name)
+        self.classes.first().map(|(_, name)| &**name)
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn check(schema: &Field, has_status: bool, causes: &mut Causes) {
     let mut found = causes.part();
     check_schema(schema, true, &inside, &mut found);
     if is_structural && found.is_empty() {
-        rule::check(schema, &Schema::parse(schema.value()), &mut found);
+        rule::check(schema, &Schema::parse(schema.value()), None, &mut found);
     }
     causes.append(found);
 }

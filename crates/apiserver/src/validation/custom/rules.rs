@@ -28,14 +28,14 @@ pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes
         return;
     }
     let mut walk = Walk { is_over: false, causes };
-    walk.value(schema, true, Path::Start(""), object, &Before { old, is_unchanged: false });
+    walk.value(schema, Path::Start(""), object, &Before { old, is_unchanged: false });
 }
 
 /// Checks the rules about a default, whose path is `path`, as those about a new value.
 pub(super) fn check_default(schema: &Schema, default: &Value, path: &str, causes: &mut Causes) {
     let mut walk = Walk { is_over: false, causes };
     let before = Before { old: None, is_unchanged: false };
-    walk.value(schema, false, Path::Start(path), default, &before);
+    walk.value(schema, Path::Start(path), default, &before);
 }
 
 /// The value that another one replaces.
@@ -52,14 +52,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn value(
-        &mut self,
-        schema: &Schema,
-        is_root: bool,
-        path: Path<'_>,
-        value: &Value,
-        before: &Before<'_>,
-    ) {
+    fn value(&mut self, schema: &Schema, path: Path<'_>, value: &Value, before: &Before<'_>) {
         let old = before.old.filter(|old| !old.is_null());
         let is_unchanged = before.old.map_or(before.is_unchanged, |old| old == value);
         if value.is_null() || self.is_over || !schema.has_rules() {
@@ -72,7 +65,7 @@ impl Walk<'_> {
                 return;
             }
             for rule in &schema.rules {
-                let verdict = rule.check(schema, is_root, &values, &mut self.causes.rule_budget);
+                let verdict = rule.check(&values, &mut self.causes.rule_budget);
                 // As upstream: an unchanged value may violate a rule that is not about changes.
                 let verdict = verdict.filter(|verdict| {
                     let is_violated = matches!(verdict, Verdict::Violated(_));
@@ -85,7 +78,7 @@ impl Walk<'_> {
             }
         }
         for nested in &schema.checks.all_of {
-            self.value(nested, false, path, value, &Before { old, is_unchanged });
+            self.value(nested, path, value, &Before { old, is_unchanged });
         }
         match value {
             Value::Object(fields) => self.fields(schema, path, fields, old, is_unchanged),
@@ -109,7 +102,7 @@ impl Walk<'_> {
                 Additional::Of(_) => Path::Key(&path, name),
                 Additional::Unsaid | Additional::None | Additional::Any => Path::Field(&path, name),
             };
-            self.value(of_field, false, path, value, &Before { old, is_unchanged });
+            self.value(of_field, path, value, &Before { old, is_unchanged });
         }
     }
 
@@ -125,7 +118,7 @@ impl Walk<'_> {
         let old = OldItems::new(schema, items, old, &mut self.causes.steps);
         for (index, item) in items.iter().enumerate() {
             let before = Before { old: old.replaced_by(schema, item), is_unchanged };
-            self.value(of_items, false, Path::Index(&path, index), item, &before);
+            self.value(of_items, Path::Index(&path, index), item, &before);
         }
     }
 

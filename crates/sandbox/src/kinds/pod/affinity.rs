@@ -1,7 +1,5 @@
 //! Validates node affinity, pod affinity and pod anti-affinity.
 
-use std::collections::HashSet;
-
 use crate::format;
 use crate::kind::rules::{Causes, Field, selector};
 
@@ -91,39 +89,11 @@ fn field_requirement(requirement: &Field, causes: &mut Causes) {
 fn pod_affinity_term(term: &Field, causes: &mut Causes) {
     selector::label_selector(&term.child("labelSelector"), causes);
     selector::label_selector(&term.child("namespaceSelector"), causes);
-    // Upstream reports the namespaces in the singular and without an index.
-    let namespace = term.child("namespace");
-    for name in term.child("namespaces").items() {
-        causes.text_format(&namespace, name.text(), format::dns_label);
-    }
-    label_keys(term, causes);
     let key = term.child("topologyKey");
     if key.text().is_empty() {
         causes.required(&key, "can not be empty");
     }
     selector::label_key(&key, causes);
-}
-
-fn label_keys(term: &Field, causes: &mut Causes) {
-    let (matched, mismatched) = (term.child("matchLabelKeys"), term.child("mismatchLabelKeys"));
-    for keys in [&matched, &mismatched] {
-        if keys.is_empty() {
-            continue;
-        }
-        if !term.child("labelSelector").is_set() {
-            causes.forbidden(keys, "must not be specified when labelSelector is not set");
-            continue;
-        }
-        for key in keys.items() {
-            selector::label_key(&key, causes);
-        }
-    }
-    let mismatched: HashSet<String> = mismatched.items().map(|key| key.text().to_owned()).collect();
-    for key in matched.items() {
-        if mismatched.contains(key.text()) {
-            causes.invalid(&key, "exists in both matchLabelKeys and mismatchLabelKeys");
-        }
-    }
 }
 
 fn weight(weight: &Field, causes: &mut Causes) {

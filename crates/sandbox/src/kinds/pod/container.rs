@@ -4,17 +4,16 @@ use std::collections::HashSet;
 
 use crate::json::{SmolStr, Value};
 
-use super::volume::Volumes;
 use super::{environment, probe, resources, security};
 use crate::format;
-use crate::kind::rules::{Causes, Field, go_json, go_quote};
+use crate::kind::rules::{Causes, Field, go_quote};
 
 /// Maximum number of containers in each list of a pod spec. The API has no limit, but the work of a
 /// kubelet grows with the square of their number.
 const CONTAINERS_MAX: usize = 250;
 
 /// All containers of a pod spec.
-pub(super) fn containers(spec: &Field, volumes: &Volumes, causes: &mut Causes) {
+pub(super) fn containers(spec: &Field, volumes: &HashSet<String>, causes: &mut Causes) {
     let regular = spec.child("containers");
     let mut names: HashSet<String> = HashSet::new();
     if regular.is_empty() {
@@ -26,7 +25,7 @@ pub(super) fn containers(spec: &Field, volumes: &Volumes, causes: &mut Causes) {
         init_container(spec, &container, volumes, &mut names, causes);
     }
     for container in spec.child("ephemeralContainers").items() {
-        common(spec, &container, volumes, causes);
+        common(&container, volumes, causes);
         unique_name(&container, &mut names, causes);
     }
     for name in ["containers", "initContainers", "ephemeralContainers"] {
@@ -41,13 +40,13 @@ pub(super) fn containers(spec: &Field, volumes: &Volumes, causes: &mut Causes) {
 fn regular_containers(
     spec: &Field,
     regular: &Field,
-    volumes: &Volumes,
+    volumes: &HashSet<String>,
     names: &mut HashSet<String>,
     causes: &mut Causes,
 ) {
     let grace_period = spec.child("terminationGracePeriodSeconds");
     for container in regular.items() {
-        common(spec, &container, volumes, causes);
+        common(&container, volumes, causes);
         unique_name(&container, names, causes);
         probe::lifecycle(&container.child("lifecycle"), &grace_period, causes);
         probe::probes(&container, &grace_period, causes);
@@ -62,11 +61,11 @@ fn regular_containers(
 fn init_container(
     spec: &Field,
     container: &Field,
-    volumes: &Volumes,
+    volumes: &HashSet<String>,
     names: &mut HashSet<String>,
     causes: &mut Causes,
 ) {
-    common(spec, container, volumes, causes);
+    common(container, volumes, causes);
     let restart_policy = container.child("restartPolicy");
     if restart_policy.is_set() {
         causes.required_choice(&restart_policy, &["Always", "OnFailure", "Never"]);
@@ -88,14 +87,6 @@ fn init_container(
             }
         }
     }
-    let resize_policy = container.child("resizePolicy");
-    if !resize_policy.is_empty() && !is_sidecar {
-        causes.invalid_rendered(
-            &resize_policy,
-            go_json(resize_policy.value()),
-            "must not be set for init containers",
-        );
-    }
 }
 
 fn unique_name(container: &Field, names: &mut HashSet<String>, causes: &mut Causes) {
@@ -106,7 +97,7 @@ fn unique_name(container: &Field, names: &mut HashSet<String>, causes: &mut Caus
 }
 
 /// The rules of every container.
-fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Causes) {
+fn common(container: &Field, volumes: &HashSet<String>, causes: &mut Causes) {
     causes.required_format(&container.child("name"), format::dns_label);
     causes.required_text(&container.child("image"));
     causes.required_choice(
@@ -117,13 +108,11 @@ fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Cause
     environment::env(&container.child("env"), causes);
     environment::env_from(&container.child("envFrom"), causes);
     volume_mounts(container, volumes, causes);
-    volume_devices(container, volumes, causes);
     causes
         .required_choice(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
-    resources::requirements(&container.child("resources"), &spec.child("resourceClaims"), causes);
-    resize_policies(&container.child("resizePolicy"), spec.child("restartPolicy").text(), causes);
-    let host_users = spec.child("hostUsers").value() != &Value::Bool(false);
-    security::security_context(&container.child("securityContext"), host_users, causes);
+    resources::requirements(&container.child("resources"), causes);
+    resize_policies(&container.child("resizePolicy"), causes);
+    security::security_context(&container.child("securityContext"), causes);
 }
 
 fn ports(ports: &Field, causes: &mut Causes) {
@@ -170,28 +159,18 @@ fn unique_host_ports(containers: &Field, causes: &mut Causes) {
     }
 }
 
-fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
-    let (mounts, devices) = (container.child("volumeMounts"), container.child("volumeDevices"));
+fn volume_mounts(container: &Field, volumes: &HashSet<String>, causes: &mut Causes) {
+    let mounts = container.child("volumeMounts");
     let mut paths: HashSet<String> = HashSet::new();
-    let used = |name: &'static str| -> HashSet<String> {
-        devices.items().map(|device| device.child(name).text().to_owned()).collect()
-    };
-    let (device_names, device_paths) = (used("name"), used("devicePath"));
     for mount in mounts.items() {
         let (name, path) = (mount.child("name"), mount.child("mountPath"));
         causes.required_text(&name);
-        if !volumes.has(name.text()) {
+        if !volumes.contains(name.text()) {
             causes.not_found(&text_of(&name), "");
         }
         causes.required_text(&path);
         if !paths.insert(path.text().to_owned()) {
             causes.invalid(&path, "must be unique");
-        }
-        if device_names.contains(name.text()) {
-            causes.invalid(&name, "must not already exist in volumeDevices");
-        }
-        if device_paths.contains(path.text()) {
-            causes.invalid(&path, "must not already exist as a path in volumeDevices");
         }
         mount_options(container, &mounts, &mount, causes);
     }
@@ -227,65 +206,15 @@ fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut 
             "Bidirectional mount propagation is available only to privileged containers",
         );
     }
-    let recursive = mounts.child("recursiveReadOnly");
-    let recursive = recursive.with_value(mount.child("recursiveReadOnly").value());
-    causes.optional_choice(&recursive, &["Disabled", "Enabled", "IfPossible"]);
-    if ["Enabled", "IfPossible"].contains(&recursive.text()) {
-        if !mount.child("readOnly").is_true() {
-            causes.forbidden(&recursive, "may only be specified when readOnly is true");
-        }
-        if !["", "None"].contains(&propagation.text()) {
-            causes.forbidden(
-                &recursive,
-                "may only be specified when mountPropagation is None or not specified",
-            );
-        }
-    }
 }
 
-fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
-    let mut names: HashSet<String> = HashSet::new();
-    let mut paths: HashSet<String> = HashSet::new();
-    for device in container.child("volumeDevices").items() {
-        let (name, path) = (device.child("name"), device.child("devicePath"));
-        causes.required_text(&name);
-        if !names.insert(name.text().to_owned()) {
-            causes.invalid(&name, "must be unique");
-        }
-        match volumes.is_claim(name.text()) {
-            None => causes.not_found(&text_of(&name), ""),
-            Some(true) => {}
-            Some(false) => causes.invalid(
-                &name,
-                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block \
-                 mode",
-            ),
-        }
-        causes.required_text(&path);
-        if !paths.insert(path.text().to_owned()) {
-            causes.invalid(&path, "must be unique");
-        }
-        if path.text().split('/').any(|part| part == "..") {
-            causes.invalid(&path, "can not contain backsteps ('..')");
-        }
-    }
-}
-
-fn resize_policies(policies: &Field, pod_restart_policy: &str, causes: &mut Causes) {
-    let mut seen: HashSet<String> = HashSet::new();
+fn resize_policies(policies: &Field, causes: &mut Causes) {
     for policy in policies.items() {
         let (resource, restart) = (policy.child("resourceName"), policy.child("restartPolicy"));
-        if !seen.insert(resource.text().to_owned()) {
-            causes.duplicate_rendered(&policy, go_quote(resource.text()), "");
-        }
         causes.required_choice(&policies.with_value(resource.value()), &["cpu", "memory"]);
         causes.required_choice(
             &policies.with_value(restart.value()),
             &["NotRequired", "RestartContainer"],
         );
-        if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
-            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
-            causes.invalid_text(policies, restart.text(), detail);
-        }
     }
 }

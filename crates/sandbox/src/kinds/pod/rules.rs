@@ -1,8 +1,6 @@
 //! Validates pods and pod templates. The rules of both are in `spec`; here are the differences,
 //! and the fields of a pod that may change.
 
-use std::collections::HashSet;
-
 use crate::json::{SmolStr, Value};
 
 use super::{scheduling, spec};
@@ -11,7 +9,6 @@ use crate::kind::Kind;
 use crate::kind::rules::{Causes, Field, go_json, metadata};
 
 pub(super) const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
-const DELETION_COST_ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
 const UPDATABLE_FIELDS: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,\
     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
@@ -32,7 +29,6 @@ pub(super) fn on_create(kind: &Kind, object: &Field, causes: &mut Causes) {
 pub(super) fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
     metadata::on_update(object, old, causes);
     metadata_and_spec(kind, object, causes);
-    mirror_annotation_unchanged(object, old, causes);
     let (spec, old_spec) = (object.child("spec"), old.child("spec"));
     for name in ["containers", "initContainers"] {
         let (containers, old_containers) = (spec.child(name), old_spec.child(name));
@@ -42,32 +38,20 @@ pub(super) fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut C
         }
         images(&containers, causes);
     }
-    if !active_deadline_update(&spec, &old_spec, causes) {
-        return;
-    }
     scheduling::only_added_tolerations(
         &spec.child("tolerations"),
         &old_spec.child("tolerations"),
         causes,
     );
-    only_removed_gates(&spec.child("schedulingGates"), &old_spec.child("schedulingGates"), causes);
     unchanged_otherwise(&spec, &old_spec, causes);
 }
 
 pub(super) fn on_status_update(_: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
     metadata::on_update(object, old, causes);
-    mirror_annotation_unchanged(object, old, causes);
     let status = object.child("status");
-    for condition in status.child("conditions").items() {
-        if !["PodScheduled", "Ready", "Initialized"].contains(&condition.child("type").text()) {
-            condition_type(object, &condition, causes);
-        }
-    }
     if object.child("spec").child("nodeName").text() != old.child("spec").child("nodeName").text() {
         causes.forbidden(&status.child("nodeName"), "may not be changed directly");
     }
-    let restart_policy = old.child("spec").child("restartPolicy").text().to_owned();
-    container_transitions(&status, &old.child("status"), &restart_policy, causes);
     for pod_ip in status.child("podIPs").items() {
         causes.text_format(&pod_ip, pod_ip.child("ip").text(), format::ip);
     }
@@ -75,39 +59,11 @@ pub(super) fn on_status_update(_: &Kind, object: &Field, old: &Field, causes: &m
 
 pub(super) fn metadata_and_spec(kind: &Kind, object: &Field, causes: &mut Causes) {
     metadata::on_create(kind, object, causes);
-    let (metadata, spec) = (object.child("metadata"), object.child("spec"));
-    pod_annotations(&metadata.child("annotations"), &spec, causes);
+    let spec = object.child("spec");
     spec::pod_spec(&spec, true, causes);
-    if spec.child("serviceAccountName").text().is_empty() {
-        no_account_tokens(&spec.child("volumes"), causes);
-    }
     for name in ["containers", "initContainers"] {
         for container in spec.child(name).items() {
             no_padding(&container.child("image"), causes);
-        }
-    }
-}
-
-pub(super) fn pod_annotations(annotations: &Field, spec: &Field, causes: &mut Causes) {
-    let mirror = annotations.key(MIRROR_ANNOTATION);
-    if mirror.is_set() && spec.child("nodeName").text().is_empty() {
-        causes.invalid(&mirror, "must set spec.nodeName if mirror pod annotation is set");
-    }
-    let cost = annotations.key(DELETION_COST_ANNOTATION);
-    if cost.is_set() && cost.text().parse::<i32>().is_err() {
-        causes.invalid(&cost, "must be a 32bit integer");
-    }
-}
-
-fn no_account_tokens(volumes: &Field, causes: &mut Causes) {
-    for volume in volumes.items() {
-        let projected = volume.child("projected");
-        for source in projected.child("sources").items() {
-            let token = source.child("serviceAccountToken");
-            if token.is_set() {
-                causes
-                    .forbidden(&token, "must not be specified when serviceAccountName is not set");
-            }
         }
     }
 }
@@ -123,59 +79,6 @@ fn images(containers: &Field, causes: &mut Causes) {
         let image = container.child("image");
         causes.required_text(&image);
         no_padding(&image, causes);
-    }
-}
-
-fn mirror_annotation_unchanged(object: &Field, old: &Field, causes: &mut Causes) {
-    let (metadata, old_metadata) = (object.child("metadata"), old.child("metadata"));
-    let (annotations, old_annotations) =
-        (metadata.child("annotations"), old_metadata.child("annotations"));
-    let (mirror, old_mirror) =
-        (annotations.key(MIRROR_ANNOTATION), old_annotations.key(MIRROR_ANNOTATION));
-    match (mirror.is_set(), old_mirror.is_set()) {
-        (true, false) => causes.forbidden(&mirror, "may not add mirror pod annotation"),
-        (_, true) if mirror.value() != old_mirror.value() => {
-            causes.forbidden(&mirror, "may not remove or update mirror pod annotation");
-        }
-        _ => {}
-    }
-}
-
-/// The deadline may be added or shortened. Returns false after an error with which upstream stops
-/// the validation.
-fn active_deadline_update(spec: &Field, old_spec: &Field, causes: &mut Causes) -> bool {
-    let (deadline, old_deadline) =
-        (spec.child("activeDeadlineSeconds"), old_spec.child("activeDeadlineSeconds"));
-    if !deadline.is_set() {
-        if old_deadline.is_set() {
-            causes.invalid(&deadline, "must not update from a positive integer to nil value");
-        }
-        return true;
-    }
-    let out_of_range = format::unix_id(deadline.int());
-    if !out_of_range.is_empty() {
-        causes.invalid_each(&deadline, out_of_range);
-        return false;
-    }
-    if old_deadline.is_set() && old_deadline.int() < deadline.int() {
-        causes.invalid(&deadline, "must be less than or equal to previous value");
-        return false;
-    }
-    true
-}
-
-fn only_removed_gates(gates: &Field, old_gates: &Field, causes: &mut Causes) {
-    let old_names: HashSet<String> =
-        old_gates.items().map(|old| old.child("name").text().to_owned()).collect();
-    for gate in gates.items() {
-        let name = gate.child("name");
-        if !old_names.contains(name.text()) {
-            let detail = format!(
-                "only deletion is allowed, but found new scheduling gate '{}'",
-                name.text()
-            );
-            causes.forbidden(&name, &detail);
-        }
     }
 }
 
@@ -243,57 +146,4 @@ fn difference(new: &Value, old: &Value) -> String {
         })
         .collect::<Vec<_>>()
         .join("\n")
-}
-
-/// Upstream reports the types of conditions under `metadata.conditions`.
-fn condition_type(object: &Field, condition: &Field, causes: &mut Causes) {
-    if causes.is_full() {
-        return;
-    }
-    let status = object.child("status");
-    let conditions = status.child("conditions");
-    let Some(index) =
-        conditions.items().position(|other| std::ptr::eq(other.value(), condition.value()))
-    else {
-        return;
-    };
-    let metadata = object.child("metadata");
-    let path = metadata.child("conditions");
-    let path = path.index(index);
-    let path = path.child("Type");
-    causes.text_format(&path, condition.child("type").text(), format::label_key);
-}
-
-/// A terminated container that will not restart must stay terminated.
-fn container_transitions(
-    status: &Field,
-    old_status: &Field,
-    restart_policy: &str,
-    causes: &mut Causes,
-) {
-    if restart_policy == "Always" {
-        return;
-    }
-    for name in ["containerStatuses", "initContainerStatuses"] {
-        let (new, old) = (status.child(name), old_status.child(name));
-        let running: HashSet<String> = new
-            .items()
-            .filter(|is| !is.child("state").child("terminated").is_set())
-            .map(|is| is.child("name").text().to_owned())
-            .collect();
-        for (index, was) in old.items().enumerate() {
-            let terminated = was.child("state").child("terminated").value().clone();
-            let failed = terminated["exitCode"].as_i64().unwrap_or(0) != 0;
-            if terminated.is_null() || (failed && restart_policy == "OnFailure") {
-                continue;
-            }
-            if running.contains(was.child("name").text()) {
-                let path = new.index(index);
-                causes.forbidden(
-                    &path.child("state"),
-                    "may not be transitioned to non-terminated state",
-                );
-            }
-        }
-    }
 }

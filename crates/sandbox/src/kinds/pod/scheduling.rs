@@ -1,6 +1,6 @@
 //! Validates tolerations, taint effects and topology spread constraints.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use crate::format;
 use crate::kind::rules::{Causes, Field, go_quote, selector};
@@ -104,82 +104,17 @@ fn rendered(toleration: &Field) -> String {
 }
 
 pub(super) fn topology_spread_constraints(constraints: &Field, causes: &mut Causes) {
-    let pair = |constraint: &Field| {
-        ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.child(name).text().to_owned())
-    };
-    // Upstream reports all but the last of equal pairs.
-    let last: HashMap<[String; 2], usize> =
-        constraints.items().map(|constraint| pair(&constraint)).zip(0..).collect();
-    for (index, constraint) in constraints.items().enumerate() {
+    for constraint in constraints.items() {
         let [max_skew, key, action] =
             ["maxSkew", "topologyKey", "whenUnsatisfiable"].map(|name| constraint.child(name));
         if max_skew.int() <= 0 {
-            causes.invalid_rendered(
-                &max_skew,
-                max_skew.int().to_string(),
-                "must be greater than zero",
-            );
+            let skew = max_skew.int().to_string();
+            causes.invalid_rendered(&max_skew, skew, "must be greater than zero");
         }
         if key.text().is_empty() {
             causes.required(&key, "can not be empty");
         }
-        if !["DoNotSchedule", "ScheduleAnyway"].contains(&action.text()) {
-            causes.not_supported_rendered(
-                &action,
-                go_quote(action.text()),
-                &["DoNotSchedule", "ScheduleAnyway"],
-            );
-        }
-        if last.get(&pair(&constraint)).is_some_and(|last| *last > index) {
-            let pair = format!("{{{}, {}}}", key.text(), action.text());
-            causes.duplicate_rendered(
-                &constraint.child("{topologyKey, whenUnsatisfiable}"),
-                go_quote(&pair),
-                "",
-            );
-        }
-        min_domains(&constraint.child("minDomains"), action.text(), causes);
-        for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            causes.optional_choice(&constraint.child(name), &["Honor", "Ignore"]);
-        }
-        match_label_keys(&constraint, causes);
+        causes.choice(&action, &["DoNotSchedule", "ScheduleAnyway"]);
         selector::label_selector(&constraint.child("labelSelector"), causes);
-    }
-}
-
-fn min_domains(min_domains: &Field, action: &str, causes: &mut Causes) {
-    if !min_domains.is_set() {
-        return;
-    }
-    if min_domains.int() <= 0 {
-        causes.invalid(min_domains, "must be greater than zero");
-    }
-    if action != "DoNotSchedule" {
-        let detail =
-            format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-        causes.invalid(min_domains, &detail);
-    }
-}
-
-fn match_label_keys(constraint: &Field, causes: &mut Causes) {
-    let (keys, label_selector) =
-        (constraint.child("matchLabelKeys"), constraint.child("labelSelector"));
-    if keys.is_empty() {
-        return;
-    }
-    if !label_selector.is_set() {
-        causes.forbidden(&keys, "must not be specified when labelSelector is not set");
-    }
-    let in_expressions: HashSet<String> = label_selector
-        .child("matchExpressions")
-        .items()
-        .map(|expression| expression.child("key").text().to_owned())
-        .collect();
-    for key in keys.items() {
-        selector::label_key(&key, causes);
-        let in_labels = label_selector.child("matchLabels").key(key.text()).is_set();
-        if in_labels || in_expressions.contains(key.text()) {
-            causes.invalid(&key, "exists in both matchLabelKeys and labelSelector");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Pod templates: what the kinds that have one share.
 
-use super::{defaults, rules, spec, warnings};
+use super::{defaults, spec, warnings};
 use crate::json::Value;
 use crate::kind::columns::{Cell, Column};
 use crate::kind::defaults::{Defaults, Fields, struct_at};
@@ -42,26 +42,11 @@ pub(in crate::kinds) fn check(template: &Field, causes: &mut Causes) {
     let annotations = annotations.with_value(metadata.child("annotations").value());
     metadata::annotations(&annotations, causes);
     let spec = template.child("spec");
-    rules::pod_annotations(&annotations, &spec, causes);
     spec::pod_spec(&spec, false, causes);
     let ephemeral = spec.child("ephemeralContainers");
     if !ephemeral.is_empty() {
         causes.forbidden(&ephemeral, "ephemeral containers not allowed in pod template");
     }
-}
-
-/// Validates the selector of a spec, which must match the labels of its template. `owner` is the
-/// kind in the message.
-pub(in crate::kinds) fn is_selected(spec: &Field, owner: &str, causes: &mut Causes) {
-    let label_selector = spec.child("selector");
-    if !label_selector.is_set() {
-        causes.required(&label_selector, "");
-    } else if selector::is_empty(&label_selector) {
-        let detail = format!("empty selector is invalid for {owner}");
-        causes.invalid_rendered(&label_selector, "{}".to_owned(), &detail);
-    }
-    selector::label_selector(&label_selector, causes);
-    labels_match(spec, causes);
 }
 
 /// The selector of a spec must match the labels of its template.
@@ -80,24 +65,16 @@ pub(in crate::kinds) fn always_restarts(template: &Field, causes: &mut Causes) {
     causes.choice(&spec.child("restartPolicy"), &["Always"]);
 }
 
-/// Pods that run for ever have no deadline. `owner` is the kind in the message.
-pub(in crate::kinds) fn has_no_deadline(template: &Field, owner: &str, causes: &mut Causes) {
-    let spec = template.child("spec");
-    let deadline = spec.child("activeDeadlineSeconds");
-    if deadline.is_set() {
-        causes.forbidden(&deadline, &format!("activeDeadlineSeconds in {owner} is not Supported"));
+/// The rules of a kept kind whose pods run for ever.
+pub(in crate::kinds) fn runs_for_ever(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let label_selector = spec.child("selector");
+    if !label_selector.is_set() {
+        causes.required(&label_selector, "");
     }
-}
-
-/// The pods of a Job end, so their containers are not always restarted.
-pub(in crate::kinds) fn ends(template: &Field, causes: &mut Causes) {
-    let spec = template.child("spec");
-    let policy = spec.child("restartPolicy");
-    match policy.text() {
-        "Never" | "OnFailure" => {}
-        "Always" | "" => causes.required(&policy, r#"valid values: "OnFailure", "Never""#),
-        _ => causes.not_supported(&policy, &["OnFailure", "Never"]),
-    }
+    selector::label_selector(&label_selector, causes);
+    labels_match(&spec, causes);
+    always_restarts(&spec.child("template"), causes);
 }
 
 /// The warnings about the pod template at a path. As upstream, it causes them with each new

@@ -194,11 +194,6 @@ const KEYWORDS: &[&str] = &[
     "while",
 ];
 
-/// True if an expression names a property so. A keyword can be written as it is after a point.
-pub(super) fn is_named(property: &str, name: &str) -> bool {
-    escaped(property) == name || (property == name && KEYWORDS.contains(&name))
-}
-
 /// The name of a property in expressions (upstream's `Escape`).
 fn escaped(name: &str) -> String {
     if KEYWORDS.contains(&name) {
