@@ -415,11 +415,12 @@ impl<'a> TransitionInput<'a> {
     /// The record of a rollout that begins. The first revision of a DaemonSet has nothing to be
     /// kept: all nodes get it. A template that all nodes have is complete.
     fn begin(&self, target: &Revision, waves: &Waves) -> Change {
-        let is_tried = || !waves.has_target() || self.slots.iter().any(has_available_target);
+        let is_done = || {
+            !waves.has_target()
+                || !waves.has_absent() && self.slots.iter().any(has_available_target)
+        };
         let (phase, position) = match waves.is_rolled_out() {
-            true if !has_begun(target) && is_tried() => {
-                (RolloutPhase::Complete, Position::AllNodes)
-            }
+            true if !has_begun(target) && is_done() => (RolloutPhase::Complete, Position::AllNodes),
             true => (RolloutPhase::Updating, Position::AllNodes),
             false => (RolloutPhase::Updating, begins_at(waves, self.revisions)),
         };

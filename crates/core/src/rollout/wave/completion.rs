@@ -178,6 +178,11 @@ impl Waves {
         self.all.kept
     }
 
+    /// True if a node on which the rollout has begun is down or leaving since.
+    pub(crate) const fn has_absent(&self) -> bool {
+        self.all.absent > 0
+    }
+
     /// True if a node has a pod of the target that it does not keep going back.
     pub(crate) const fn has_target(&self) -> bool {
         self.all.on_target > self.all.kept
