@@ -94,9 +94,9 @@ impl Waves {
         self.all.lost + self.gone_in(LOST).count() > max_lost(rule, self.ever_on_target())
     }
 
-    /// The number of nodes that have a pod of the target, or had one: of those that have failed, are
-    /// lost or were done, its successor is awaited. Nodes that were deleted after they failed or
-    /// were lost are counted as if they were still there.
+    /// The number of nodes that have a pod of the target, or had one: of those that have failed,
+    /// are lost or were done, its successor is awaited. Nodes that were deleted after they failed
+    /// or were lost are counted as if they were still there.
     fn ever_on_target(&self) -> usize {
         self.all.on_target + self.all.without_pod + self.gone().count()
     }

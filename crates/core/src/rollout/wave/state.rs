@@ -392,15 +392,13 @@ impl NodeHistory {
         let is_over = |limit| self.starting_since.is_some_and(|at| judgement.is_over(at, limit));
         let is_late = |limit| judgement.blames_late() && is_over(limit);
         let Blame { after, max_restarts, cannot_start, .. } = judgement.blame;
-        let restarts_too_often = max_restarts.is_some_and(|max| self.restarts.since() > max);
+        let is_judged = self.absence.is_none() || known == NodeState::Failed;
+        let restarts_too_often =
+            is_judged && max_restarts.is_some_and(|max| self.restarts.since() > max);
         let awaited_images = observed.awaited_images(judgement, self.without_pod_since);
         let is_barred = self.is_barred(observed);
         match (self.begun, self.absence) {
-            (Some(WhenBegun::Well), absence)
-                if restarts_too_often && (absence.is_none() || known == NodeState::Failed) =>
-            {
-                NodeState::Failed
-            }
+            (Some(WhenBegun::Well), _) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
             // Until it gets an available pod, also while it is down or leaves.
             (Some(WhenBegun::Well | WhenBegun::Late), _)
