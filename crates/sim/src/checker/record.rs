@@ -364,13 +364,23 @@ impl Judge<'_> {
             }
             Position::AllNodes => at(Position::AllNodes, Phase::Complete),
             // Any other record differs from the stored one.
-            Position::Wave { .. } if self.situation.awaits_window => old.clone(),
+            Position::Wave { .. }
+                if self.situation.awaits_window
+                    && !(new.position == Position::AllNodes && self.are_all_open()) =>
+            {
+                old.clone()
+            }
             Position::Wave { .. } => {
                 let next = self.next(policy, Some(&old.position), &new.position);
                 at(next, Phase::Updating)
             }
         };
         self.differs(new, &expected)
+    }
+
+    /// True if no node is left to be opened: the last wave begins without a window (G5).
+    fn are_all_open(&self) -> bool {
+        self.members(&Position::AllNodes).all(|(name, _)| self.is_open(name))
     }
 
     /// Why the wave at a position has surely not passed (G39).
