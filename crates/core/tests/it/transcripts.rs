@@ -350,6 +350,8 @@ transcripts! {
     unreachable_deleted_unseen: "unreachable-deleted-unseen",
     unreachable_wait: "unreachable-wait",
     waiting: "waiting",
+    guarded_failed_emptied: "guarded-failed-emptied",
+    guarded_images_failed_percent: "guarded-images-failed-percent",
 }
 
 #[test]

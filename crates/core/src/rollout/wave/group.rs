@@ -35,7 +35,7 @@ pub(crate) struct Group {
     pub disturbed: usize,
     /// Those of them that are down or leaving.
     pub disturbed_absent: usize,
-    /// Members that have no pod of the target, and have failed, are lost, or were done before.
+    /// Members that have no pod, and have failed, are lost, or were done before.
     pub without_pod: usize,
     /// Members on which the rollout began once it was complete (G40).
     pub late: LateCounts,
@@ -248,7 +248,7 @@ impl Group {
             Holding::Nothing | Holding::Barred | Holding::NothingOfTarget | Holding::Unaffected => {
                 (true, false)
             }
-            Holding::Outdated | Holding::Removed => (is_done, false),
+            Holding::Outdated | Holding::Missing | Holding::Removed => (is_done, false),
             // Nothing is left to do on a node that is down with its pod of the target.
             Holding::Target => (is_done || is_absent, true),
         };
@@ -260,6 +260,7 @@ impl Group {
         }
         let had_target =
             matches!(state, NodeState::Failed | NodeState::Updating { was_passed: true, .. });
+        let has_none = !matches!(holding, Holding::Target | Holding::Outdated);
         let is_disturbed = is_open && matches!(state, NodeState::Updating { was_passed: true, .. });
         let counts = [
             (&mut self.members, true),
@@ -284,7 +285,7 @@ impl Group {
             (&mut self.emptied, is_open && holding == Holding::Nothing && is_done),
             (&mut self.barred, is_open && holding == Holding::Barred && is_kept),
             (&mut self.taken, state.is_taken()),
-            (&mut self.without_pod, !has_target && (had_target || is_lost)),
+            (&mut self.without_pod, has_none && (had_target || is_lost)),
             (&mut self.late.failed, is_late && state == NodeState::Failed),
             (&mut self.late.lost, is_late && is_lost),
         ];

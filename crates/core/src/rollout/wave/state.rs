@@ -399,13 +399,14 @@ impl NodeHistory {
         let is_barred = self.is_barred(observed);
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), _) if restarts_too_often => NodeState::Failed,
-            _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
-            // Until it gets an available pod, also while it is down or leaves.
+            // Until it gets an available pod, also while it is down or leaves, or may have none.
             (Some(WhenBegun::Well | WhenBegun::Late), _)
-                if known == NodeState::Failed && self.starting_since.is_some() =>
+                if known == NodeState::Failed
+                    && (self.starting_since.is_some() || observed.pods.is_empty()) =>
             {
                 NodeState::Failed
             }
+            _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
             (None, _)
                 if observed.wave.is_held()
                     && !observed.has_begun()

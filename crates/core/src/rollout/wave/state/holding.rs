@@ -16,8 +16,10 @@ pub(in crate::rollout::wave) enum Holding {
     Barred,
     /// It has no pod, and should run none of the target, but one of the revision that governs it.
     NothingOfTarget,
-    /// It has a pod of another revision, or should run one of the target and has none.
+    /// It has a pod of another revision.
     Outdated,
+    /// It has no pod, and should run one of the target.
+    Missing,
     /// Only the target's placement removes its pod of another revision, or has beside the built-in
     /// controller (G42).
     Removed,
@@ -65,7 +67,8 @@ impl Holding {
             {
                 Self::Removed
             }
-            _ if pods().next().is_some() || should_run_target() => Self::Outdated,
+            _ if pods().next().is_some() => Self::Outdated,
+            _ if should_run_target() => Self::Missing,
             _ if slot.eligibility.should_run() => Self::NothingOfTarget,
             _ if slot.flags.contains(SlotFlags::BARRED) => Self::Barred,
             Wanted::Target | Wanted::Kept | Wanted::Base => Self::Nothing,
@@ -76,7 +79,11 @@ impl Holding {
     pub(in crate::rollout::wave) const fn is_member(self) -> bool {
         match self {
             Self::Nothing | Self::Barred | Self::Unaffected => false,
-            Self::NothingOfTarget | Self::Outdated | Self::Removed | Self::Target => true,
+            Self::NothingOfTarget
+            | Self::Outdated
+            | Self::Missing
+            | Self::Removed
+            | Self::Target => true,
         }
     }
 }
