@@ -66,7 +66,8 @@ pub use rollout::{
     stated_wave, stated_without_override, statements_of_checks, time_zone, with_statements,
 };
 pub(crate) use rollout::{
-    NAMED_NODES, PULLING, is_updated, must_be_approved, nodes_of, utc_text, without_override,
+    NAMED_NODES, PAUSES_ROLLOUT, PULLING, is_updated, must_be_approved, nodes_of, utc_text,
+    without_override,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

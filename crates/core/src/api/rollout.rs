@@ -36,7 +36,9 @@ pub use statement::{
     CANNOT_CHANGE, CANNOT_PULL, StatedCheck, is_about_wave, is_pulling_stated, stated_after,
     stated_checks, stated_wave, stated_without_override, statements_of_checks, with_statements,
 };
-pub(crate) use statement::{PULLING, is_updated, must_be_approved, nodes_of, without_override};
+pub(crate) use statement::{
+    PAUSES_ROLLOUT, PULLING, is_updated, must_be_approved, nodes_of, without_override,
+};
 pub use variables::CheckSubject;
 pub use wave_name::WaveName;
 pub(crate) use window::utc_text;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::api::{
     CANNOT_CHANGE, CheckStatement, ConfigObject, DaemonSet, FailedNodes, Opening,
-    PAUSED_ANNOTATION, PolicySource, ReasonClass, RecordReason, RolloutPhase, RolloutReason,
-    RolloutRecord, Timestamp, WaveName, is_updated, must_be_approved, nodes_of, unrestored,
-    utc_text, with_statements, without_override,
+    PAUSED_ANNOTATION, PAUSES_ROLLOUT, PolicySource, ReasonClass, RecordReason, RolloutPhase,
+    RolloutReason, RolloutRecord, Timestamp, WaveName, is_updated, must_be_approved, nodes_of,
+    unrestored, utc_text, with_statements, without_override,
 };
 
 use crate::copying::ConfigWait;
@@ -141,7 +141,9 @@ pub(super) fn headline(
     let unwritten =
         input.record_failure.map(|why| format!("the record of the rollout is not written: {why}"));
     let unrestored = says_unrestored.then(|| unrestored(input.unrestored)).flatten();
-    let notes: Vec<String> = unwritten.into_iter().chain(unrestored).collect();
+    let is_paused = daemon_set.is_paused() && reason != RolloutReason::Paused;
+    let paused = is_paused.then(|| paused_by(daemon_set));
+    let notes: Vec<String> = paused.into_iter().chain(unwritten).chain(unrestored).collect();
     Some(Headline { reason, text, note: (!notes.is_empty()).then(|| notes.join("; ")) })
 }
 
@@ -162,7 +164,10 @@ fn beginning(
              OnDelete"
                 .to_owned(),
         ),
-        _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
+        // Nobody goes back while it is paused.
+        Stage::Failed { record, .. } if daemon_set.is_paused() => {
+            failed(record, None, false, rollback)
+        }
         Stage::Failed { record, back_at, goes_back } => {
             let stated = failed(record, back_at.filter(|_| !goes_back), *goes_back, rollback);
             match (stated.0, input.config_wait) {
@@ -174,6 +179,7 @@ fn beginning(
             }
         }
         Stage::Halted { why, .. } => halted(*why, &daemon_set.policy, waves),
+        _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
         Stage::Moving(record)
             if record.phase == RolloutPhase::Complete && rollback == RollbackProgress::UnderWay =>
         {
@@ -435,11 +441,11 @@ fn named(nodes: &FailedNodes) -> String {
 }
 
 fn paused_by(daemon_set: &DaemonSet) -> String {
-    if daemon_set.paused {
-        format!("the annotation {PAUSED_ANNOTATION} pauses the rollout")
-    } else {
-        "the rollout policy pauses the rollout".to_owned()
-    }
+    let by = match daemon_set.paused {
+        true => format!("the annotation {PAUSED_ANNOTATION}"),
+        false => "the rollout policy".to_owned(),
+    };
+    by + PAUSES_ROLLOUT
 }
 
 #[cfg(test)]

@@ -352,6 +352,7 @@ transcripts! {
     waiting: "waiting",
     guarded_failed_emptied: "guarded-failed-emptied",
     guarded_images_failed_percent: "guarded-images-failed-percent",
+    guarded_failed_paused: "guarded-failed-paused",
 }
 
 #[test]

@@ -302,7 +302,9 @@ fn outdated(
     });
     // The core knows more than the status states: whether a wave is open for this very node.
     let (kind, age) = match evidence.turn(Some(node)) {
-        _ if view.daemon_set().is_paused() && !is_planned => (CauseKind::Paused, Age::Short),
+        _ if view.daemon_set().is_paused() && !evidence.keeps_old_pods() && !is_planned => {
+            (CauseKind::Paused, Age::Short)
+        }
         turn @ (CauseKind::Held | CauseKind::OutsideWindow, _) => turn,
         _ if let Some(puller) = evidence.puller(Some(node)) => {
             (CauseKind::PullsImages, evidence.age_of_pull(puller))

@@ -8,7 +8,6 @@ use everynode_core::api::{ImagePuller, NodeName, PullState, ReasonClass, UpdateS
 use super::cause::{Age, Cause, CauseKind, Occurrence};
 use super::evidence::{Evidence, is_stated_guarded};
 use super::grace;
-use super::pause::Pause;
 use crate::snapshot::{PodDetail, PodState};
 
 /// How long a pull may fail until it counts as stuck, as for the controller (G55).
@@ -104,7 +103,7 @@ impl Evidence<'_> {
     /// The kind of cause for which a pod of an older revision is still on this node.
     pub(crate) fn turn(&self, node: Option<&NodeName>) -> (CauseKind, Age) {
         let kind = match self.daemon_set().strategy() {
-            _ if Pause::of(self.daemon_set()) == Pause::Yes => CauseKind::Paused,
+            _ if self.is_kept_by_pause() => CauseKind::Paused,
             _ if self.is_held(node) => CauseKind::Held,
             _ if self.stated_class() == Some(ReasonClass::WaitsForWindow) => {
                 CauseKind::OutsideWindow

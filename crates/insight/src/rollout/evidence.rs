@@ -119,8 +119,13 @@ impl<'a> Evidence<'a> {
     }
 
     /// True if a guarded rollout replaces no old pod at present.
-    pub(super) fn keeps_old_pods(&self) -> bool {
+    pub(crate) fn keeps_old_pods(&self) -> bool {
         self.stated_class().is_some_and(ReasonClass::keeps_old_pods)
+    }
+
+    /// True if a pause, and nothing graver, keeps pods of older revisions.
+    pub(super) fn is_kept_by_pause(&self) -> bool {
+        Pause::of(self.daemon_set) == Pause::Yes && !self.keeps_old_pods()
     }
 
     /// True if somebody is asked whether the old pod may go for the current revision, and nobody

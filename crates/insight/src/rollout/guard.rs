@@ -119,6 +119,11 @@ impl Guard {
         matches!(self.reason.class(), ReasonClass::Failed)
     }
 
+    /// True if the message says more than numbers and a pause do.
+    pub(super) const fn says_more(&self) -> bool {
+        !matches!(self.reason, RolloutReason::Complete | RolloutReason::Paused)
+    }
+
     /// The wave that the rollout is at, if it has a name. Without nodes only the message has it.
     pub(super) fn wave_name(&self) -> Option<&str> {
         match &self.wave {

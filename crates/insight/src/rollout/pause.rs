@@ -1,6 +1,6 @@
 //! The pause of a rollout.
 
-use everynode_core::api::{DaemonSet, RolloutReason};
+use everynode_core::api::{DaemonSet, RolloutCondition};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,8 +20,8 @@ pub enum Pause {
 impl Pause {
     /// The pause of the rollout of this DaemonSet.
     pub fn of(daemon_set: &DaemonSet) -> Self {
-        let stated = daemon_set.status.rollout.as_ref().map(|rollout| rollout.reason);
-        match (daemon_set.is_paused(), stated == Some(RolloutReason::Paused)) {
+        let stated = daemon_set.status.rollout.as_ref();
+        match (daemon_set.is_paused(), stated.is_some_and(RolloutCondition::states_pause)) {
             (false, _) => Self::No,
             (true, false) => Self::Requested,
             (true, true) => Self::Yes,

@@ -92,14 +92,14 @@ pub(super) fn phase(
         }
         // A person is needed even if pods are still unavailable.
         Completion::Unavailable | Completion::Outdated
-            if is_outdated && Pause::of(daemon_set) == Pause::Yes =>
-        {
-            Phase::Paused
-        }
-        Completion::Unavailable | Completion::Outdated
             if awaits_person && (is_outdated || has_failed) =>
         {
             Phase::AwaitsPerson
+        }
+        Completion::Unavailable | Completion::Outdated
+            if is_outdated && Pause::of(daemon_set) == Pause::Yes =>
+        {
+            Phase::Paused
         }
         Completion::Outdated if is_on_delete && all_there && only_deletions() => {
             Phase::AwaitsDeletion

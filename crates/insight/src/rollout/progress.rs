@@ -51,7 +51,8 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
     let (updated, desired) = (tally.updated, tally.desired);
     let progress = format!("{updated} of {desired} {} the current revision", have(updated));
     let daemon_set = view.daemon_set();
-    if daemon_set.is_paused() {
+    let awaits_person = stated.is_some_and(|stated| stated.reason.class().awaits_person());
+    if daemon_set.is_paused() && !awaits_person {
         return format!("{progress}; the rollout is paused: the {outdated} other pods stay");
     }
     // Without a budget the policy is not known here.

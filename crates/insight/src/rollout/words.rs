@@ -1,6 +1,6 @@
 //! A rollout in words: its progress, and what it waits for.
 
-use everynode_core::api::{ReasonClass, RolloutReason, statements_of_checks};
+use everynode_core::api::{ReasonClass, statements_of_checks};
 
 use super::cause::AWAITS_DELETION;
 use super::{CauseGroup, Pause, PendingDeletion, Phase, Rollout, announced};
@@ -30,10 +30,8 @@ impl Rollout {
             | Phase::AwaitsDeletion => {
                 let paused = match (self.pause, &self.guard) {
                     (Pause::Requested, _) => "pause not acknowledged by a controller: ".to_owned(),
+                    (_, Some(guard)) if guard.says_more() => format!("{}: ", guard.message),
                     (Pause::Yes, _) => "paused: ".to_owned(),
-                    (Pause::No, Some(guard)) if guard.reason != RolloutReason::Complete => {
-                        format!("{}: ", guard.message)
-                    }
                     (Pause::No, _) => String::new(),
                 };
                 let missing = match self.missing {

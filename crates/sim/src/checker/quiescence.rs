@@ -240,7 +240,7 @@ fn is_true(situation: &Situation, reason: &str) -> bool {
         (Stage::NotGuarded, reason) => reason == "NotGuarded" && situation.ds.is_to_be_guarded(),
         (Stage::Pending, "Paused") => is_paused && is_recorded(),
         (Stage::Paused, reason) => reason == "Paused",
-        (stage, reason) if is_paused && !matches!(stage, Stage::Pending) => reason == "Paused",
+        (Stage::Moving(_), reason) if is_paused => reason == "Paused",
         (_, "RemovesNodes") => situation.may_await_removals(),
         (_, "ConfigNotReady") => situation.lacks_config_maps(),
         (_, "NotInPlace") => situation.may_not_be_in_place(),
@@ -250,7 +250,7 @@ fn is_true(situation: &Situation, reason: &str) -> bool {
         (Stage::Failed { .. }, "Failed") => true,
         // A pod on a node that is down, leaves or is held may stay.
         (Stage::Failed { goes_back }, "RollingBack") => {
-            goes_back && situation.role != Role::Beside && has_target_pod(situation)
+            goes_back && !is_paused && situation.role != Role::Beside && has_target_pod(situation)
         }
         (Stage::Moving(record), reason) => is_true_of(situation, record, reason),
         _ => false,

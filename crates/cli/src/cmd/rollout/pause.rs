@@ -86,8 +86,7 @@ pub(crate) async fn is_acknowledged(
     loop {
         let json = cluster.daemon_set_json(name).await?;
         let status = convert::daemon_set(json.get().as_bytes(), None)?.daemon_set.status;
-        let stated = status.rollout.is_some_and(|rollout| rollout.reason == RolloutReason::Paused);
-        if stated == pauses {
+        if status.rollout.is_some_and(|rollout| rollout.states_pause()) == pauses {
             return Ok(true);
         }
         if Instant::now() >= deadline {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use crate::api::Timestamp;
 
+use super::statement::PAUSES_ROLLOUT;
+
 /// The condition `Progressing` of a guarded or paused rollout (G21).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutCondition {
@@ -15,10 +17,17 @@ pub struct RolloutCondition {
     pub since: Timestamp,
 }
 
+impl RolloutCondition {
+    /// True if it states that the rollout is paused: its reason, or beside a graver one the message.
+    pub fn states_pause(&self) -> bool {
+        self.reason == RolloutReason::Paused || self.message.contains(PAUSES_ROLLOUT)
+    }
+}
+
 /// The reasons of the condition `Progressing` (G21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutReason {
-    /// The rollout is paused (G6).
+    /// The rollout is paused (G6), and nothing graver is true of it.
     Paused,
     /// The policy is invalid, or was deleted before the rollout was complete (G7).
     InvalidPolicy,

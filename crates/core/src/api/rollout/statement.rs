@@ -11,6 +11,9 @@ use super::wave_name::WaveName;
 /// Separates the parts of a message.
 const PART_SEPARATOR: &str = "; ";
 
+/// The end of the statement that something pauses the rollout.
+pub(crate) const PAUSES_ROLLOUT: &str = " pauses the rollout";
+
 /// The beginning of the statement that no pod that pulls images can be created (G55).
 pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
 

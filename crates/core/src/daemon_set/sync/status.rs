@@ -149,7 +149,7 @@ fn rollback_notice(input: &SyncInput<'_>, status: &Status) -> Option<Notice> {
 }
 
 fn is_paused(condition: Option<&RolloutCondition>) -> bool {
-    condition.is_some_and(|condition| condition.reason == RolloutReason::Paused)
+    condition.is_some_and(RolloutCondition::states_pause)
 }
 
 fn number(nodes: usize) -> u32 {
