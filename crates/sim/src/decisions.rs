@@ -246,7 +246,8 @@ impl CheckedDecisions {
     fn recount_violation(&self, task: &Task, now: Now) -> Option<Violation> {
         let Task::Execute { raw, .. } = task else { return None };
         let state = self.state.index.state(&raw.key)?;
-        if state.is_consistent(now, self.state.index.nodes()) {
+        // Of one that is being deleted nothing is counted.
+        if state.daemon_set().terminating || state.is_consistent(now, self.state.index.nodes()) {
             return None;
         }
         let message = format!(

@@ -353,6 +353,7 @@ transcripts! {
     guarded_failed_emptied: "guarded-failed-emptied",
     guarded_images_failed_percent: "guarded-images-failed-percent",
     guarded_failed_paused: "guarded-failed-paused",
+    guarded_in_use_unwritten: "guarded-in-use-unwritten",
 }
 
 #[test]

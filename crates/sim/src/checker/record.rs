@@ -219,21 +219,19 @@ impl Judge<'_> {
         if self.situation.must_not_begin() && new.phase == Phase::Updating && !may_begin {
             return Some("begins, although pods cannot be changed in place".to_owned());
         }
-        // The order that names another revision is stated when a rollout begins, too.
-        let is_order = |old: &Record| {
-            old.order != new.order && (new.order != expected.order || new.phase == Phase::Pending)
-        };
-        match old.filter(|old| old.phase == Phase::Pending) {
+        // It can be aborted and promoted in full, also once nothing holds it any more (G10, G38).
+        let pending_before = old.filter(|old| old.phase == Phase::Pending);
+        let is_ordered =
+            |old: &Record| old.order != new.order && self.order(old, new, Some(policy)).is_none();
+        match pending_before {
+            Some(old) if is_ordered(old) => None,
             None if may_wait && new.phase == Phase::Pending => {
                 self.differs(new, &pending(new, expected.order))
             }
-            Some(old) if may_wait && is_order(old) => self.order(old, new, Some(policy)),
             // Its end is awaited at any time (G45).
             _ if is_at_end && new.phase == Phase::Updating => self.differs(new, &expected),
             _ if !waits || phase == Phase::Complete => self.differs(new, &expected),
             None => self.differs(new, &pending(new, expected.order)),
-            // Meanwhile it can be aborted or promoted in full (G5, G10).
-            Some(old) if old.order != new.order => self.order(old, new, Some(policy)),
             Some(_) => Some("begins while it is paused or outside of windows".to_owned()),
         }
     }
@@ -426,8 +424,12 @@ impl Judge<'_> {
         let has_held = members.is_empty() && self.all_members(position).next().is_some();
         let is_empty = waited().next().is_none()
             && (size == 0 && !has_held || with_target().next().is_some() || !are_aside);
+        // A target that may run on no node is complete without one that is done (G40).
+        let may_run = |(_, on): &(&str, &NodeView)| on.by_target == Eligibility::ShouldRun;
+        let needs_trial = *position != Position::AllNodes || members.iter().any(may_run);
         blocker.or_else(|| {
-            (!is_tried && !is_empty).then(|| "none of its nodes is done or has failed".to_owned())
+            (!is_tried && !is_empty && needs_trial)
+                .then(|| "none of its nodes is done or has failed".to_owned())
         })
     }
 

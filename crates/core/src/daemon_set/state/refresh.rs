@@ -241,7 +241,13 @@ impl DaemonSetState {
         let is_target_known = current.is_some() || is_lost();
         self.refresh_rollout(is_target_known, now, nodes);
         // While no revision of the current template is stored, the previous one counts.
-        current.is_some_and(|current| self.labels.set_current(current))
+        let known = self.labels.changes();
+        let is_changed = current.is_some_and(|current| self.labels.set_current(current));
+        if self.labels.changes() != known {
+            // Only now the labels tell which revision is in use (G37).
+            self.refresh_rollout(is_target_known, now, nodes);
+        }
+        is_changed
     }
 
     pub(super) const fn target_key(&self) -> TargetKey {
