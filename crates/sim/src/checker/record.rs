@@ -313,9 +313,11 @@ impl Judge<'_> {
     }
 
     /// True if a rollout that begins again may have to wait: for somebody who resumes it, or allows
-    /// it to remove pods (G38, G42).
+    /// it to remove pods, or for a window (G5, G38, G42).
     fn may_retry_wait(&self) -> bool {
+        let policy = self.situation.ds.policy.valid();
         self.situation.ds.is_paused()
+            || policy.is_some_and(|policy| !policy.is_open(self.view.followed_clock))
             || self.situation.possible_removals() > 0
             || self.situation.may_not_be_in_place()
             || self.situation.may_await_config_maps()

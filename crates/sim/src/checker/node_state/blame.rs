@@ -31,7 +31,13 @@ impl Claim<'_, '_> {
                 .iter()
                 .any(|our| !self.situation.is_updated(our.pod) || our.pod.change.is_some());
         match () {
-            () if self.is_absent() => Some("although it is down or leaves"),
+            // It remains so while it is down or leaving.
+            () if self.was_since(self.stated.since, |node| {
+                self.policies().all(|(_, policy)| policy.is_absent(node))
+            }) =>
+            {
+                Some("although it is down or leaves")
+            }
             () if cannot_change => None,
             () if !self.may_have_been_well() => Some("although it had no available pod before"),
             () if !is_late && !restarts_too_often() => Some("too early"),
