@@ -59,9 +59,8 @@ pub(crate) struct Waves {
     /// The steps of the policy, and the groups that they make.
     pub(super) steps: Steps,
     target: Target,
-    /// Since when the nodes are followed for this target, by the wall clock, in whole seconds.
-    since: Timestamp,
-    /// Since when they are followed for any target.
+    /// Since when the nodes are followed, by the wall clock, in whole seconds: an attempt that began
+    /// since is known from its beginning.
     followed_since: Timestamp,
     /// The attempt to roll it out; `None` before it began.
     attempt: Option<Attempt>,
@@ -91,8 +90,6 @@ struct Attempt {
     stated: Timestamp,
     /// The same by the steady clock, as it was seen first: later the wall clock may be set.
     began: Timestamp,
-    /// True if it began since its nodes are followed: no earlier controller has been at work.
-    is_followed: bool,
     /// The nodes that were deleted after they had failed, or were lost.
     gone: Vec<Gone>,
 }
@@ -123,7 +120,6 @@ impl Waves {
         Self {
             steps: Steps::new(policy),
             target,
-            since: Timestamp::default(),
             followed_since: Timestamp::default(),
             attempt: None,
             position: None,
@@ -176,7 +172,6 @@ impl Waves {
         self.followed_since = earlier.map_or(now, |earlier| earlier.followed_since);
         let earlier = earlier.filter(|_| is_same_target);
         self.attempt = earlier.and_then(|earlier| earlier.attempt.clone());
-        self.since = earlier.map_or(now, |earlier| earlier.since);
         is_same_target
     }
 
@@ -204,7 +199,7 @@ impl Waves {
             return false;
         }
         // One that began since may follow another, whose record could not be read.
-        let is_another = known.is_some() || stated > self.since;
+        let is_another = known.is_some() || stated > self.followed_since;
         let is_retry = record.course.begins_with_retry();
         if is_another {
             for node in &mut self.nodes {
@@ -216,8 +211,7 @@ impl Waves {
             self.restart_clocks(now.steady);
         }
         let began = now.to_steady(stated).min(now.steady);
-        let is_followed = known.is_some() || stated > self.followed_since;
-        self.attempt = Some(Attempt { stated, began, is_followed, gone: Vec::new() });
+        self.attempt = Some(Attempt { stated, began, gone: Vec::new() });
         is_another
     }
 
@@ -374,8 +368,8 @@ impl Waves {
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(crate) fn may_have_begun(&self, id: NodeId, node: &Node) -> bool {
         let known = self.nodes.get(id.index());
-        let attempt = self.attempt.as_ref().filter(|attempt| !attempt.is_followed);
-        let began = attempt.map(|attempt| attempt.stated);
+        let began = self.attempt.as_ref().map(|attempt| attempt.stated);
+        let began = began.filter(|began| *began <= self.followed_since);
         known.is_some_and(|known| known.history.may_have_begun(node, began))
     }
 
