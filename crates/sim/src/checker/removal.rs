@@ -106,7 +106,8 @@ impl<'a> Situation<'a> {
         let Some(policy) = self.ds.policy.valid().filter(|_| self.goes_forward()) else {
             return false;
         };
-        if matches!(&self.stage, Stage::Moving(record) if record.is_promoted()) {
+        // A promotion past a wave that removes none is no permission (G42).
+        if matches!(&self.stage, Stage::Moving(record) if record.is_promoted_in_full()) {
             return false;
         }
         let (pods, removed) = (self.nodes_with_pods(), self.possible_removals());

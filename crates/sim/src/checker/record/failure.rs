@@ -182,10 +182,13 @@ impl Judge<'_> {
 }
 
 impl Situation<'_> {
-    /// Number of nodes that have a pod of the target.
+    /// Number of nodes that have a pod of the target, or had one and await the next (G15).
     fn nodes_with_target(&self) -> usize {
+        let awaits_next = |on: &NodeView| {
+            on.occupants().next().is_none() && (on.has_failed() || on.is_lost() || on.was_passed())
+        };
         let has_target =
-            |on_node: &&NodeView| on_node.pods.iter().any(|it| self.is_updated(it.pod));
+            |on: &&NodeView| on.pods.iter().any(|it| self.is_updated(it.pod)) || awaits_next(on);
         self.nodes.values().filter(has_target).count()
     }
 }
