@@ -45,30 +45,22 @@ pub(crate) fn begins_at(waves: &Waves, revisions: &RevisionSet<'_>) -> Position 
     if revisions.old.is_empty() { Position::AllNodes } else { waves.steps.first() }
 }
 
-/// The hindrance of a rollout with this record, or to its beginning, if there is one.
+/// The hindrance of a rollout with this record, if there is one.
 pub(crate) fn hindrance(
     waves: &Waves,
-    record: Option<&RolloutRecord>,
-    unmet: Option<Hindrance>,
-    revisions: &RevisionSet<'_>,
+    record: &RolloutRecord,
     is_beside: bool,
 ) -> Option<Hindrance> {
-    let removals = match record {
-        None if unmet.is_some() => return unmet,
-        None => waves.forbidden_removals(&begins_at(waves, revisions)),
-        Some(record) => {
-            let position = &record.position;
-            let group = waves.group(position);
-            match (waves.is_passed(position, group), waves.lacks_trial(position, group)) {
-                (false, _) => return None,
-                (true, true) => {
-                    return Some(Hindrance::NotTried { nodes: group.open.total() + group.held });
-                }
-                (true, false) => waves.unpromoted_removals(record, &waves.next(position)),
-            }
+    let position = &record.position;
+    let group = waves.group(position);
+    match (waves.is_passed(position, group), waves.lacks_trial(position, group)) {
+        (false, _) => None,
+        (true, true) => Some(Hindrance::NotTried { nodes: group.open.total() + group.held }),
+        (true, false) => {
+            let removals = waves.unpromoted_removals(record, &waves.next(position));
+            removals.map(|pods| Hindrance::Removals { pods, is_beside })
         }
-    };
-    removals.map(|pods| Hindrance::Removals { pods, is_beside })
+    }
 }
 
 /// The reason for which the wave of a record that bakes still waits.

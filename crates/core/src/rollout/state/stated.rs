@@ -13,7 +13,7 @@ use super::super::checks::ChecksVerdict;
 use super::super::condition::{ConditionInput, Stated, headline};
 use super::super::details::{OverridesProgress, StartingNodes, WaveProgress};
 use super::super::facts::Motion;
-use super::super::hindrance::{Hindrance, WaveBlocker, hindrance, wave_blocker};
+use super::super::hindrance::{Hindrance, WaveBlocker, begins_at, hindrance, wave_blocker};
 use super::super::input::RolloutInput;
 use super::super::rollback::{OnTarget, RollbackProgress, has_nodes_left};
 use super::super::stage::Stage;
@@ -219,20 +219,23 @@ impl RolloutState {
     /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
     fn hindrance(&self, input: &RolloutInput<'_>) -> Option<Hindrance> {
         let waves = self.waves.as_deref()?;
-        let record = match self.facts.last().motion {
-            Motion::None => return None,
-            Motion::Pending => None,
-            Motion::Forward => Some(self.moving().filter(|record| record.phase.is_under_way())?),
-        };
-        match awaits_built_in(input) {
-            true => Some(Hindrance::BuiltIn),
-            false => {
+        let is_beside = input.is_beside();
+        match self.facts.last().motion {
+            Motion::None => None,
+            Motion::Pending if awaits_built_in(input) => Some(Hindrance::BuiltIn),
+            Motion::Pending => {
                 let revisions = input.revisions();
-                let unmet = match record {
-                    None => self.unmet_requirement(input, &revisions),
-                    Some(_) => None,
-                };
-                hindrance(waves, record, unmet, &revisions, input.is_beside())
+                self.unmet_requirement(input, &revisions).or_else(|| {
+                    let pods = waves.forbidden_removals(&begins_at(waves, &revisions))?;
+                    Some(Hindrance::Removals { pods, is_beside })
+                })
+            }
+            Motion::Forward => {
+                let record = self.moving().filter(|record| record.phase.is_under_way())?;
+                match awaits_built_in(input) {
+                    true => Some(Hindrance::BuiltIn),
+                    false => hindrance(waves, record, is_beside),
+                }
             }
         }
     }
