@@ -2,7 +2,7 @@
 //! that has a limit of its own (G13, G14, G41).
 
 use super::judged_plan::JudgedPlan;
-use super::model::{Budget, Eligibility, Group, Pod, Policy};
+use super::model::{Budget, Eligibility, Group, Node, Pod, Policy};
 use super::reason::Uncertainty;
 use super::situation::{NodeView, Situation};
 use super::{Property, Violation};
@@ -115,7 +115,9 @@ impl<'a> Begun<'a> {
         max: usize,
         pending: usize,
     ) -> Option<String> {
-        let begun = self.available.len();
+        // Of a node that is down it is replaced at once.
+        let is_up = |node: &&&str| situation.nodes[**node].node.is_some_and(Node::is_ready);
+        let begun = self.available.iter().filter(is_up).count();
         let uses = |(name, on_node): &(&&str, &NodeView)| {
             !self.available.contains(*name)
                 && uses_going_back(situation, on_node, Uncertainty::Allows)
