@@ -402,7 +402,7 @@ impl NodeHistory {
             // Until it gets an available pod, also while it is down or leaves, or may have none.
             (Some(WhenBegun::Well | WhenBegun::Late), _)
                 if known == NodeState::Failed
-                    && (self.starting_since.is_some() || observed.pods.is_empty()) =>
+                    && (self.starting_since.is_some() || !observed.has(Holds::AVAILABLE)) =>
             {
                 NodeState::Failed
             }
