@@ -319,6 +319,9 @@ impl RolloutState {
         let record = self.facts.last().record.as_deref();
         let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
         let is_restarted = attempt.is_some_and(|attempt| waves.set_attempt(attempt, input.now));
+        if attempt.is_none() {
+            waves.await_attempt(input.now);
+        }
         if is_restarted {
             self.images.restart();
         }

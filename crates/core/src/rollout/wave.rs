@@ -17,6 +17,7 @@ mod target;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bitflags::bitflags;
 
@@ -59,8 +60,8 @@ pub(crate) struct Waves {
     /// The steps of the policy, and the groups that they make.
     pub(super) steps: Steps,
     target: Target,
-    /// Since when the nodes are followed, by the wall clock, in whole seconds: an attempt that began
-    /// since is known from its beginning.
+    /// An attempt that began later than this is known from its beginning: since when the nodes are
+    /// followed, by the wall clock, in whole seconds.
     followed_since: Timestamp,
     /// The attempt to roll it out; `None` before it began.
     attempt: Option<Attempt>,
@@ -186,6 +187,13 @@ impl Waves {
         for (id, node) in nodes.iter() {
             self.apply_node(id, &node.name, Some(&node.labels));
         }
+    }
+
+    /// Records that no attempt has begun yet: the next one is known from its beginning, even if that
+    /// is in this second.
+    pub(crate) fn await_attempt(&mut self, now: Now) {
+        let before = now.wall_seconds() - Duration::from_secs(1);
+        self.followed_since = self.followed_since.min(before);
     }
 
     /// Records when the attempt of a record began. Another one measures all times and counts all

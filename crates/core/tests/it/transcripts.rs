@@ -354,6 +354,7 @@ transcripts! {
     guarded_images_failed_percent: "guarded-images-failed-percent",
     guarded_failed_paused: "guarded-failed-paused",
     guarded_in_use_unwritten: "guarded-in-use-unwritten",
+    guarded_canary_new_leader_at_once: "guarded-canary-new-leader-at-once",
 }
 
 #[test]
