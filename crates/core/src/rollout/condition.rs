@@ -170,13 +170,9 @@ fn beginning(
         }
         Stage::Failed { record, back_at, goes_back } => {
             let stated = failed(record, back_at.filter(|_| !goes_back), *goes_back, rollback);
-            match (stated.0, input.config_wait) {
-                // Other content is about to be rolled out, so the rollout is not done.
-                (RolloutReason::Failed, Some(ConfigWait::Settles(_))) => {
-                    hindered(Hindrance::ConfigSoonReady, None, input)
-                }
-                _ => stated,
-            }
+            // If other content is about to be rolled out, the rollout is not done.
+            let has_failed = stated.0 == RolloutReason::Failed;
+            soon_ready(input).filter(|_| has_failed).unwrap_or(stated)
         }
         Stage::Halted { why, .. } => halted(*why, &daemon_set.policy, waves),
         _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
@@ -201,9 +197,9 @@ fn beginning(
         }
         Stage::Moving(record)
             if record.phase == RolloutPhase::Complete
-                && matches!(input.config_wait, Some(ConfigWait::Settles(_))) =>
+                && let Some(stated) = soon_ready(input) =>
         {
-            hindered(Hindrance::ConfigSoonReady, None, input)
+            stated
         }
         Stage::Moving(record)
             if record.phase == RolloutPhase::Complete
@@ -226,6 +222,12 @@ fn beginning(
             (_, _) => moving(name(record).as_ref(), blocker, opening, input.is_stuck),
         },
     })
+}
+
+/// The condition of a rollout whose ConfigMaps have changed a moment ago.
+fn soon_ready(input: &ConditionInput<'_>) -> Option<(RolloutReason, String)> {
+    let settles = matches!(input.config_wait, Some(ConfigWait::Settles(_)));
+    settles.then(|| hindered(Hindrance::ConfigSoonReady, None, input))
 }
 
 /// The condition of a rollout that does this, and has been done with no node for too long.

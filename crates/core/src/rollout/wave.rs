@@ -189,8 +189,8 @@ impl Waves {
         }
     }
 
-    /// Records that no attempt has begun yet: the next one is known from its beginning, even if that
-    /// is in this second.
+    /// Records that no attempt has begun yet: the next one is known from its beginning, even if
+    /// that is in this second.
     pub(crate) fn await_attempt(&mut self, now: Now) {
         let before = now.wall_seconds() - Duration::from_secs(1);
         self.followed_since = self.followed_since.min(before);

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use everynode_core::api::{PAUSE_REASON_ANNOTATION, PAUSED_ANNOTATION, RolloutReason};
+use everynode_core::api::{PAUSE_REASON_ANNOTATION, PAUSED_ANNOTATION};
 use everynode_k8s::convert::{self, attribution_text};
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -18,7 +18,8 @@ pub struct RolloutCondition {
 }
 
 impl RolloutCondition {
-    /// True if it states that the rollout is paused: its reason, or beside a graver one the message.
+    /// True if it states that the rollout is paused: by its reason, or beside a graver one by its
+    /// message.
     pub fn states_pause(&self) -> bool {
         self.reason == RolloutReason::Paused || self.message.contains(PAUSES_ROLLOUT)
     }

@@ -383,6 +383,13 @@ impl NodeHistory {
         !observed.pods.iter().any(PodView::counts) && !self.passed.contains(Passed::WITH_TARGET)
     }
 
+    /// True if a node that has failed remains so: until it gets an available pod, also while it is
+    /// down or leaves, or may have none (G34).
+    fn remains_failed(&self, observed: &Observed<'_>) -> bool {
+        matches!(self.begun, Some(WhenBegun::Well | WhenBegun::Late))
+            && (self.starting_since.is_some() || !observed.has(Holds::AVAILABLE))
+    }
+
     fn forward(
         &self,
         known: NodeState,
@@ -399,13 +406,7 @@ impl NodeHistory {
         let is_barred = self.is_barred(observed);
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), _) if restarts_too_often => NodeState::Failed,
-            // Until it gets an available pod, also while it is down or leaves, or may have none.
-            (Some(WhenBegun::Well | WhenBegun::Late), _)
-                if known == NodeState::Failed
-                    && (self.starting_since.is_some() || !observed.has(Holds::AVAILABLE)) =>
-            {
-                NodeState::Failed
-            }
+            _ if known == NodeState::Failed && self.remains_failed(observed) => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done && !is_barred => NodeState::Done,
             (None, _)
                 if observed.wave.is_held()
