@@ -1,6 +1,6 @@
-//! OpenAPI documents: schemas for `kubectl explain` and for validation by clients, and paths from
-//! which clients learn the supported operations (S3, S15). Each document is generated on the first
-//! request for it.
+//! OpenAPI documents: schemas for `kubectl explain` and for validation by clients, and in v3 paths
+//! from which clients learn the supported operations (S3, S15). Each document is generated on the
+//! first request for it.
 
 mod document;
 mod gnostic;

@@ -7,12 +7,9 @@ use crate::http::discovery::{GroupVersion, git_version};
 use crate::kind::{Kind, Subresource, Verb};
 use crate::kinds::Kinds;
 
-/// The OpenAPI v2 document of the whole API; `definitions` contains all built-in types.
+/// The OpenAPI v2 document: the types of the whole API, of which `definitions` contains the
+/// built-in ones, and no paths, which only clients without v3 read.
 pub(super) fn v2(kinds: &Kinds, definitions: &Map) -> Value {
-    let mut paths = Map::new();
-    for kind in kinds.iter() {
-        add_paths(&mut paths, kind, Version::V2);
-    }
     let mut definitions = definitions.clone();
     for kind in kinds.iter() {
         definitions.extend(schemas::custom(kind));
@@ -20,7 +17,7 @@ pub(super) fn v2(kinds: &Kinds, definitions: &Map) -> Value {
     json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": git_version()},
-        "paths": paths,
+        "paths": {},
         "definitions": definitions,
     })
 }
@@ -30,7 +27,7 @@ pub(super) fn v2(kinds: &Kinds, definitions: &Map) -> Value {
 pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map) -> Value {
     let (mut paths, mut custom) = (Map::new(), Map::new());
     for kind in kinds.iter().filter(|kind| of.is_of(kind)) {
-        add_paths(&mut paths, kind, Version::V3);
+        add_paths(&mut paths, kind);
         custom.extend(schemas::custom(kind));
     }
     let mut roots = schemas::roots_of(definitions, of.group, of.version);
@@ -49,13 +46,7 @@ pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map) -> Value {
     })
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
-    V2,
-    V3,
-}
-
-fn add_paths(paths: &mut Map, kind: &Kind, version: Version) {
+fn add_paths(paths: &mut Map, kind: &Kind) {
     let root = if kind.group.is_empty() { "/api" } else { "/apis" };
     let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{root}/{}{scope}/{}", kind.api_version(), kind.plural);
@@ -73,10 +64,10 @@ fn add_paths(paths: &mut Map, kind: &Kind, version: Version) {
             Verb::Watch => continue,
         };
         let entry = paths.entry(path.clone()).or_insert_with(|| json!({}));
-        entry[method] = operation(kind, *verb, None, version);
+        entry[method] = operation(kind, *verb, None);
     }
     if kind.subresources.contains(&Subresource::Resize) {
-        let resize = |verb| operation(kind, verb, Some(Subresource::Resize), version);
+        let resize = |verb| operation(kind, verb, Some(Subresource::Resize));
         let entry = json!({
             "get": resize(Verb::Get), "put": resize(Verb::Update), "patch": resize(Verb::Patch),
         });
@@ -91,10 +82,9 @@ const PATCH_TYPES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-fn operation(kind: &Kind, verb: Verb, of: Option<Subresource>, version: Version) -> Value {
+fn operation(kind: &Kind, verb: Verb, of: Option<Subresource>) -> Value {
     let of = of.map(Subresource::name).unwrap_or_default();
-    let parameters: Vec<Value> =
-        parameters(verb).iter().map(|parameter| parameter.document(version)).collect();
+    let parameters: Vec<Value> = parameters(verb).iter().map(Parameter::document).collect();
     let mut operation = json!({
         "description": format!("{} {}", verb.name(), kind.kind),
         "operationId": format!("{}{}{}{of}", verb.name(), kind.group.replace('.', ""), kind.kind),
@@ -107,17 +97,11 @@ fn operation(kind: &Kind, verb: Verb, of: Option<Subresource>, version: Version)
     if verb == Verb::Patch {
         // There are no strategic merge patches of custom resources.
         let count = PATCH_TYPES.len() - usize::from(kind.custom.is_some());
-        let patch_types = &PATCH_TYPES[..count];
-        match version {
-            Version::V2 => operation["consumes"] = json!(patch_types),
-            Version::V3 => {
-                let content: Map = patch_types
-                    .iter()
-                    .map(|name| ((*name).to_owned(), json!({"schema": {"type": "object"}})))
-                    .collect();
-                operation["requestBody"] = json!({"content": content, "required": true});
-            }
-        }
+        let content: Map = PATCH_TYPES[..count]
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({"schema": {"type": "object"}})))
+            .collect();
+        operation["requestBody"] = json!({"content": content, "required": true});
     }
     operation
 }
@@ -136,16 +120,11 @@ struct Parameter {
 }
 
 impl Parameter {
-    fn document(&self, version: Version) -> Value {
-        match version {
-            Version::V2 => json!({
-                "name": self.name, "in": "query", "type": self.type_name, "uniqueItems": true,
-            }),
-            Version::V3 => json!({
-                "name": self.name, "in": "query",
-                "schema": {"type": self.type_name, "uniqueItems": true},
-            }),
-        }
+    fn document(&self) -> Value {
+        json!({
+            "name": self.name, "in": "query",
+            "schema": {"type": self.type_name, "uniqueItems": true},
+        })
     }
 }
 

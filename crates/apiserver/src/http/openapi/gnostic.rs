@@ -1,5 +1,5 @@
-//! OpenAPI v2 as protobuf, with the messages and field numbers of gnostic's `OpenAPIv2.proto`,
-//! which is the only form that kubectl up to 1.26 reads. Only the fields that our document uses are
+//! OpenAPI v2 as protobuf, with the messages and field numbers of gnostic's `OpenAPIv2.proto`: the
+//! only form that client-go reads, which Argo CD uses. Only the fields that our document uses are
 //! here.
 
 use crate::http::protobuf::{bytes, nested, varint};
@@ -13,45 +13,8 @@ pub(super) fn encode(document: &Value) -> Vec<u8> {
         text(out, 1, &document["info"]["title"]);
         text(out, 2, &document["info"]["version"]);
     });
-    nested(&mut out, 8, |out| named(out, 2, &document["paths"], path_item));
     nested(&mut out, 9, |out| named(out, 1, &document["definitions"], schema));
     out
-}
-
-fn path_item(out: &mut Vec<u8>, path: &Value) {
-    for (number, method) in [(2, "get"), (3, "put"), (4, "post"), (5, "delete"), (8, "patch")] {
-        if let Some(value) = path.get(method) {
-            nested(out, number, |out| operation(out, value));
-        }
-    }
-}
-
-fn operation(out: &mut Vec<u8>, operation: &Value) {
-    text(out, 3, &operation["description"]);
-    text(out, 5, &operation["operationId"]);
-    texts(out, 7, &operation["consumes"]);
-    for value in operation["parameters"].as_array().into_iter().flatten() {
-        // `ParametersItem`, `Parameter` and `NonBodyParameter` around a `QueryParameterSubSchema`.
-        nested(out, 8, |out| nested(out, 1, |out| nested(out, 2, |out| parameter(out, value))));
-    }
-    // `ResponseValue` around a `Response`.
-    nested(out, 9, |out| {
-        named(out, 1, &operation["responses"], |out, response| {
-            nested(out, 1, |out| text(out, 1, &response["description"]));
-        });
-    });
-    extensions(out, 13, operation);
-}
-
-fn parameter(out: &mut Vec<u8>, parameter: &Value) {
-    nested(out, 3, |out| {
-        text(out, 2, &parameter["in"]);
-        text(out, 4, &parameter["name"]);
-        text(out, 6, &parameter["type"]);
-        if parameter["uniqueItems"] == true {
-            varint(out, 20, 1);
-        }
-    });
 }
 
 fn schema(out: &mut Vec<u8>, value: &Value) {
