@@ -6,7 +6,6 @@ use super::effect::{Fault, InjectedError};
 use super::matching::VERBS;
 use super::table::{RULES_MAX, Rule, Schedule};
 use crate::duration::Duration;
-use crate::json::Value;
 use crate::yaml;
 
 /// Maximum length of a file of rules in bytes; a hundred rules are far shorter.
@@ -35,9 +34,9 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error(format!("faults: longer than {TEXT_BYTES_MAX} bytes")));
     }
-    let document: Value =
+    let document: serde_json::Value =
         yaml::document(text).map_err(|error| Error(format!("faults: {}", first_line(&error))))?;
-    let file: File = serde_path_to_error::deserialize(&document).map_err(|error| {
+    let file: File = serde_path_to_error::deserialize(document).map_err(|error| {
         let path = error.path().to_string();
         match path.as_str() {
             "." => Error(format!("faults: {}", error.inner())),

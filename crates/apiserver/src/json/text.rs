@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 use smol_str::SmolStr;
@@ -149,70 +148,5 @@ impl<'de, const UNAMBIGUOUS: bool> Visitor<'de> for ValueVisitor<UNAMBIGUOUS> {
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<Value, A::Error> {
         MapVisitor::<UNAMBIGUOUS>.visit_map(access).map(Value::Object)
-    }
-}
-
-/// Reads a value as text is read.
-impl<'de> Deserializer<'de> for &Value {
-    type Error = serde_json::Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        match self {
-            Value::Null => visitor.visit_unit(),
-            Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Number(number) => number.deserialize_any(visitor),
-            Value::String(text) => visitor.visit_str(text),
-            Value::Array(items) => {
-                let mut access = SeqDeserializer::new(items.iter());
-                let read = visitor.visit_seq(&mut access)?;
-                access.end()?;
-                Ok(read)
-            }
-            Value::Object(fields) => {
-                let entries = fields.iter().map(|(name, value)| (name.as_str(), value));
-                let mut access = MapDeserializer::new(entries);
-                let read = visitor.visit_map(&mut access)?;
-                access.end()?;
-                Ok(read)
-            }
-        }
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
-        match self {
-            Value::Null => visitor.visit_none(),
-            _ => visitor.visit_some(self),
-        }
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Self::Error> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Self::Error> {
-        // Only few small values have enums.
-        serde_json::Value::from(self).deserialize_enum(name, variants, visitor)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct
-        seq tuple tuple_struct map struct identifier ignored_any
-    }
-}
-
-impl<'de> IntoDeserializer<'de, serde_json::Error> for &Value {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
     }
 }

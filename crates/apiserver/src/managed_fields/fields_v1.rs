@@ -29,11 +29,6 @@ pub(crate) fn parse(text: &str) -> Result<Set, serde_json::Error> {
     Ok(set.unwrap_or_default())
 }
 
-/// Reads a JSON value, as [`parse`] a text.
-pub(crate) fn read(value: &Value) -> Result<Set, serde_json::Error> {
-    Ok(Node.deserialize(value)?.0.unwrap_or_default())
-}
-
 fn write(set: &Set, is_member: bool, text: &mut String) {
     let mut separator = "{";
     let mut key = |element: &str, text: &mut String| {

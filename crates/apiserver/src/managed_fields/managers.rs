@@ -113,7 +113,7 @@ fn decode_entry(entry: &Value) -> Option<(ManagerId, Manager)> {
     }
     let fields = match &entry["fieldsV1"] {
         Value::Null => Set::default(),
-        fields => fields_v1::read(fields).ok()?,
+        fields => fields_v1::parse(&fields.to_string()).ok()?,
     };
     let id = ManagerId {
         name: text("manager").into(),

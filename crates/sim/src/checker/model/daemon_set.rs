@@ -4,7 +4,6 @@ use everynode_core::api::{
     CONFIG_LABEL, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION,
 };
 use everynode_sandbox::json::Value;
-use serde::Deserialize;
 
 use super::config_map::{Snapshots, named, with_copies};
 use super::metadata::Metadata;
@@ -73,7 +72,7 @@ impl DaemonSet {
         Self {
             metadata: Metadata::parse(object),
             generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
-            selector: Selector::deserialize(&spec["selector"]).unwrap_or_default(),
+            selector: serde_json::from_value(spec["selector"].clone().into()).unwrap_or_default(),
             meaning: reduced(&spec["template"]),
             copies: Copies::new(),
             config_maps: named(&spec["template"]),

@@ -433,7 +433,7 @@ mod tests {
     use everynode_sandbox::json::json;
 
     fn policy(policy: Value) -> Policy {
-        Policy::deserialize(&policy).expect("the policy is valid")
+        serde_json::from_value(policy.into()).expect("the policy is valid")
     }
 
     fn node(taint: &str, condition: &str) -> Node {
