@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::json::{Map, Size, SmolStr, Value};
+use crate::json::{Size, SmolStr, Value};
 use crate::managed_fields::ManagedFields;
 use crate::value::text;
 
@@ -311,11 +311,6 @@ impl Object {
     /// True if another object has the same labels.
     pub fn has_labels_of(&self, other: &Self) -> bool {
         self.metadata.labels == other.metadata.labels
-    }
-
-    /// All labels.
-    pub fn labels(&self) -> Option<&Map> {
-        self.value()["metadata"]["labels"].as_object()
     }
 
     /// The value of an annotation.

@@ -106,11 +106,6 @@ impl RuleTable {
         self.entries.is_empty() && self.forbidden_until.is_none_or(|until| until <= now)
     }
 
-    /// The rules in force, in their order.
-    pub fn entries(&self) -> &[ActiveRule] {
-        &self.entries
-    }
-
     /// Appends rules. The counters of the others stay.
     ///
     /// # Errors
@@ -252,7 +247,7 @@ mod tests {
         assert_eq!(codes(&mut table, "get", 2), [429, 503]);
         assert_eq!(codes(&mut table, "list", 1), [503]);
         let counts: Vec<_> =
-            table.entries().iter().map(|entry| (entry.matched, entry.fired)).collect();
+            table.entries.iter().map(|entry| (entry.matched, entry.fired)).collect();
         assert_eq!(counts, [(2, 1), (2, 2), (0, 0)]);
     }
 
@@ -295,10 +290,10 @@ mod tests {
         let printed = table.to_value();
         assert_eq!(printed["faults"][0]["status"], json!({"matched": 2, "fired": 1}));
         let again = parse(&printed.to_string()).expect("it can be read again");
-        assert_eq!(again[0], table.entries()[0].rule);
+        assert_eq!(again[0], table.entries[0].rule);
         let many = vec![again[0].clone(); RULES_MAX];
         let refused = table.add(many, START).map_err(|error| error.to_string());
         assert_eq!(refused, Err("faults: too many rules: 101, the maximum is 100".to_owned()));
-        assert_eq!(table.entries().len(), 1);
+        assert_eq!(table.entries.len(), 1);
     }
 }

@@ -1,7 +1,6 @@
 //! Field selectors: `metadata.name=a,status.phase!=Running` (S6).
 
 use std::borrow::Cow;
-use std::fmt;
 
 use crate::json::Value;
 
@@ -40,17 +39,6 @@ impl FieldSelector {
             })??);
         }
         Ok(Self { terms })
-    }
-
-    /// A selector with one term: the field has this value.
-    pub fn equals(field: &str, value: &str) -> Self {
-        Self {
-            terms: vec![Term {
-                field: field.to_string(),
-                value: value.to_string(),
-                negated: false,
-            }],
-        }
     }
 
     /// The number of terms.
@@ -97,23 +85,6 @@ impl FieldSelector {
     pub fn matches(&self, kind: &Kind, object: &Object) -> bool {
         let mut terms = self.terms.iter();
         terms.all(|term| (field(kind, object, &term.field) == term.value) != term.negated)
-    }
-}
-
-impl fmt::Display for FieldSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, term) in self.terms.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            let operator = if term.negated { "!=" } else { "=" };
-            write!(f, "{comma}{}{operator}", term.field)?;
-            for character in term.value.chars() {
-                if matches!(character, '\\' | ',' | '=') {
-                    f.write_str("\\")?;
-                }
-                write!(f, "{character}")?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -266,14 +237,10 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// S6, S12: no text makes the parser panic, and a printed selector parses to the same
-        /// selector.
+        /// S6, S12: no text makes the parser panic.
         #[test]
         fn any_text_is_parsed_or_refused(text in r"[a-c=!,\\.é ]{0,24}|\PC{0,40}") {
-            if let Ok(selector) = FieldSelector::parse(&text) {
-                let printed = selector.to_string();
-                prop_assert_eq!(FieldSelector::parse(&printed), Ok(selector), "{}", printed);
-            }
+            let _ = FieldSelector::parse(&text);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Label selectors in their text form: `app=web,tier in (a,b),!legacy` (S6).
 
-use std::fmt;
-
 use everynode_k8s::convert;
 
 use super::SelectorError;
@@ -103,27 +101,6 @@ fn has(sorted: &[String], value: &str) -> bool {
 
 fn number(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
-}
-
-impl fmt::Display for LabelSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Requirement { key, operator }) in self.requirements.iter().enumerate() {
-            if index > 0 {
-                f.write_str(",")?;
-            }
-            match operator {
-                Operator::Equals(value) => write!(f, "{key}={value}"),
-                Operator::NotEquals(value) => write!(f, "{key}!={value}"),
-                Operator::In(values) => write!(f, "{key} in ({})", values.join(",")),
-                Operator::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
-                Operator::Exists => write!(f, "{key}"),
-                Operator::DoesNotExist => write!(f, "!{key}"),
-                Operator::GreaterThan(limit) => write!(f, "{key}>{limit}"),
-                Operator::LessThan(limit) => write!(f, "{key}<{limit}"),
-            }?;
-        }
-        Ok(())
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -439,14 +416,10 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// S6, S12: no text makes the parser panic, and a printed selector parses to the same
-        /// selector.
+        /// S6, S12: no text makes the parser panic.
         #[test]
         fn any_text_is_parsed_or_refused(text in HOSTILE_SELECTOR) {
-            if let Ok(selector) = LabelSelector::parse(&text) {
-                let printed = selector.to_string();
-                prop_assert_eq!(LabelSelector::parse(&printed), Ok(selector), "{}", printed);
-            }
+            let _ = LabelSelector::parse(&text);
         }
     }
 }

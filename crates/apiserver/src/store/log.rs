@@ -241,11 +241,6 @@ impl Follower {
         Self { kind, seen: 0 }
     }
 
-    /// The kind whose changes are read.
-    pub fn kind(&self) -> &'static Kind {
-        self.kind
-    }
-
     /// The next change; `None` if all were read.
     ///
     /// # Errors
