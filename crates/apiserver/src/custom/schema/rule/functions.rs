@@ -65,6 +65,18 @@ macro_rules! opaque {
 }
 use opaque;
 
+/// Adds functions of a value that have no other argument.
+macro_rules! getters {
+    ($env:ident, $of:ty => $result:ty: $($name:literal = $read:expr;)*) => {$({
+        fn get(of: &$of) -> $result {
+            let read: fn(&$of) -> $result = $read;
+            read(of)
+        }
+        cel::add_member_overload!($env, fn get: ($of) -> $result, name = $name)?;
+    })*};
+}
+use getters;
+
 /// Adds all functions.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     address::extension(env)?;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use cel::common::types::{CelBool, CelInt, CelString};
 use cel::{DeclarationError, Env, ExecutionError, add_member_overload, add_overload};
 
-use super::{failed, opaque};
+use super::{failed, getters, opaque};
 
 /// An address without a zone.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,9 +26,11 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     add_overload!(env, fn is_ip: (CelString) -> CelBool, name = "isIP")?;
     add_overload!(env, fn is_canonical: (CelString) -> Result<CelBool>, name = "ip.isCanonical")?;
     add_overload!(env, fn ip_text: (Ip) -> CelString, name = "string")?;
-    add_member_overload!(env, fn family: (Ip) -> CelInt)?;
-    add_member_overload!(env, fn is_unspecified: (Ip) -> CelBool)?;
-    add_member_overload!(env, fn is_loopback: (Ip) -> CelBool)?;
+    getters!(env, Ip => CelInt: "family" = |ip| CelInt::from(if ip.0.is_ipv4() { 4 } else { 6 }););
+    getters!(env, Ip => CelBool:
+        "isUnspecified" = |ip| ip.0.is_unspecified().into();
+        "isLoopback" = |ip| ip.0.is_loopback().into();
+    );
     add_member_overload!(env, fn is_link_local_multicast: (Ip) -> CelBool)?;
     add_member_overload!(env, fn is_link_local_unicast: (Ip) -> CelBool)?;
     add_member_overload!(env, fn is_global_unicast: (Ip) -> CelBool)?;
@@ -41,8 +43,8 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     add_member_overload!(env, fn contains_cidr_text: (Cidr, CelString) -> Result<CelBool>,
         name = "containsCIDR")?;
     add_member_overload!(env, fn contains_cidr: (Cidr, Cidr) -> CelBool, name = "containsCIDR")?;
-    add_member_overload!(env, fn cidr_ip: (Cidr) -> Ip, name = "ip")?;
-    add_member_overload!(env, fn prefix_length: (Cidr) -> CelInt)?;
+    getters!(env, Cidr => Ip: "ip" = |cidr| Ip(cidr.address););
+    getters!(env, Cidr => CelInt: "prefixLength" = |cidr| CelInt::from(i64::from(cidr.bits)););
     add_member_overload!(env, fn masked: (Cidr) -> Cidr)?;
     Ok(())
 }
@@ -126,18 +128,6 @@ fn ip_text(ip: &Ip) -> CelString<'static> {
     ip.0.to_string().into()
 }
 
-fn family(ip: &Ip) -> CelInt {
-    CelInt::from(if ip.0.is_ipv4() { 4 } else { 6 })
-}
-
-fn is_unspecified(ip: &Ip) -> CelBool {
-    ip.0.is_unspecified().into()
-}
-
-fn is_loopback(ip: &Ip) -> CelBool {
-    ip.0.is_loopback().into()
-}
-
 fn is_link_local_multicast(ip: &Ip) -> CelBool {
     match ip.0 {
         IpAddr::V4(address) => address.octets().starts_with(&[224, 0, 0]),
@@ -191,14 +181,6 @@ fn contains_cidr_text(of: &Cidr, text: &CelString<'_>) -> Result<CelBool, Execut
 
 fn contains_cidr(cidr: &Cidr, other: &Cidr) -> CelBool {
     (cidr.contains(other.address) && cidr.bits <= other.bits).into()
-}
-
-fn cidr_ip(cidr: &Cidr) -> Ip {
-    Ip(cidr.address)
-}
-
-fn prefix_length(cidr: &Cidr) -> CelInt {
-    CelInt::from(i64::from(cidr.bits))
 }
 
 fn masked(cidr: &Cidr) -> Cidr {

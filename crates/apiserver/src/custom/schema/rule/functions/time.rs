@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use cel::common::traits::{Adder, Comparer, Subtractor};
 use cel::common::types::{CelInt, CelString};
 use cel::common::value::{CowVal, Val};
-use cel::{DeclarationError, Env, ExecutionError, add_member_overload, add_overload};
+use cel::{DeclarationError, Env, ExecutionError, add_overload};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 
-use super::{failed, opaque};
+use super::{failed, getters, opaque};
 
 /// A duration in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,20 +33,25 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     add_overload!(env, fn same_timestamp: (Moment) -> Moment, name = "timestamp")?;
     add_overload!(env, fn timestamp_text: (Moment) -> CelString, name = "string")?;
     add_overload!(env, fn unix_seconds: (Moment) -> CelInt, name = "int")?;
-    add_member_overload!(env, fn hours: (Span) -> CelInt, name = "getHours")?;
-    add_member_overload!(env, fn minutes: (Span) -> CelInt, name = "getMinutes")?;
-    add_member_overload!(env, fn seconds: (Span) -> CelInt, name = "getSeconds")?;
-    add_member_overload!(env, fn milliseconds: (Span) -> CelInt, name = "getMilliseconds")?;
-    add_member_overload!(env, fn full_year: (Moment) -> CelInt, name = "getFullYear")?;
-    add_member_overload!(env, fn month: (Moment) -> CelInt, name = "getMonth")?;
-    add_member_overload!(env, fn date: (Moment) -> CelInt, name = "getDate")?;
-    add_member_overload!(env, fn day_of_month: (Moment) -> CelInt, name = "getDayOfMonth")?;
-    add_member_overload!(env, fn day_of_week: (Moment) -> CelInt, name = "getDayOfWeek")?;
-    add_member_overload!(env, fn day_of_year: (Moment) -> CelInt, name = "getDayOfYear")?;
-    add_member_overload!(env, fn hour: (Moment) -> CelInt, name = "getHours")?;
-    add_member_overload!(env, fn minute: (Moment) -> CelInt, name = "getMinutes")?;
-    add_member_overload!(env, fn second: (Moment) -> CelInt, name = "getSeconds")?;
-    add_member_overload!(env, fn millisecond: (Moment) -> CelInt, name = "getMilliseconds")?;
+    getters!(env, Span => CelInt:
+        "getHours" = |span| CelInt::from(span.0 / 3_600_000_000_000);
+        "getMinutes" = |span| CelInt::from(span.0 / 60_000_000_000);
+        "getSeconds" = |span| CelInt::from(span.0 / 1_000_000_000);
+        "getMilliseconds" = |span| CelInt::from(span.0 / 1_000_000);
+    );
+    // Months, and days but for `getDate`, count from zero.
+    getters!(env, Moment => CelInt:
+        "getFullYear" = |moment| integer(moment.zoned().year());
+        "getMonth" = |moment| integer(moment.zoned().month() - 1);
+        "getDate" = |moment| integer(moment.zoned().day());
+        "getDayOfMonth" = |moment| integer(moment.zoned().day() - 1);
+        "getDayOfWeek" = |moment| integer(moment.zoned().weekday().to_sunday_zero_offset());
+        "getDayOfYear" = |moment| integer(moment.zoned().day_of_year() - 1);
+        "getHours" = |moment| integer(moment.zoned().hour());
+        "getMinutes" = |moment| integer(moment.zoned().minute());
+        "getSeconds" = |moment| integer(moment.zoned().second());
+        "getMilliseconds" = |moment| integer(moment.zoned().millisecond());
+    );
     Ok(())
 }
 
@@ -244,59 +249,6 @@ fn unix_seconds(moment: &Moment) -> CelInt {
     CelInt::from(moment.0.as_second())
 }
 
-fn hours(span: &Span) -> CelInt {
-    CelInt::from(span.0 / 3_600_000_000_000)
-}
-
-fn minutes(span: &Span) -> CelInt {
-    CelInt::from(span.0 / 60_000_000_000)
-}
-
-fn seconds(span: &Span) -> CelInt {
-    CelInt::from(span.0 / 1_000_000_000)
-}
-
-fn milliseconds(span: &Span) -> CelInt {
-    CelInt::from(span.0 / 1_000_000)
-}
-
-fn full_year(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().year()))
-}
-
-/// Months, and days but for `getDate`, count from zero.
-fn month(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().month()) - 1)
-}
-
-fn date(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().day()))
-}
-
-fn day_of_month(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().day()) - 1)
-}
-
-fn day_of_week(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().weekday().to_sunday_zero_offset()))
-}
-
-fn day_of_year(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().day_of_year()) - 1)
-}
-
-fn hour(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().hour()))
-}
-
-fn minute(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().minute()))
-}
-
-fn second(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().second()))
-}
-
-fn millisecond(moment: &Moment) -> CelInt {
-    CelInt::from(i64::from(moment.zoned().millisecond()))
+fn integer(number: impl Into<i64>) -> CelInt {
+    CelInt::from(number.into())
 }

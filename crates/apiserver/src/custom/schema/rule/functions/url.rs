@@ -6,7 +6,7 @@ use cel::common::types::{CelBool, CelMap, CelMapKey, CelString};
 use cel::common::value::Val;
 use cel::{DeclarationError, Env, ExecutionError, add_member_overload, add_overload};
 
-use super::{failed, list_of_texts, opaque};
+use super::{failed, getters, list_of_texts, opaque};
 
 /// A URL in its parts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,11 +23,13 @@ opaque!(Url, "kubernetes.URL");
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     add_overload!(env, fn url: (CelString) -> Result<Url>, name = "url")?;
     add_overload!(env, fn is_url: (CelString) -> CelBool, name = "isURL")?;
-    add_member_overload!(env, fn scheme_of: (Url) -> CelString, name = "getScheme")?;
-    add_member_overload!(env, fn host_of: (Url) -> CelString, name = "getHost")?;
-    add_member_overload!(env, fn hostname_of: (Url) -> CelString, name = "getHostname")?;
-    add_member_overload!(env, fn port_of: (Url) -> CelString, name = "getPort")?;
-    add_member_overload!(env, fn path_of: (Url) -> CelString, name = "getEscapedPath")?;
+    getters!(env, Url => CelString<'static>:
+        "getScheme" = |url| url.scheme.clone().into();
+        "getHost" = |url| url.host.clone().into();
+        "getHostname" = |url| parts(url).0.to_owned().into();
+        "getPort" = |url| parts(url).1.to_owned().into();
+        "getEscapedPath" = |url| url.path.clone().into();
+    );
     add_member_overload!(env, fn query_of: (Url) -> CelMap, name = "getQuery")?;
     Ok(())
 }
@@ -123,14 +125,6 @@ fn is_url(text: &CelString<'_>) -> CelBool {
     parse(text.inner()).is_ok().into()
 }
 
-fn scheme_of(url: &Url) -> CelString<'static> {
-    url.scheme.clone().into()
-}
-
-fn host_of(url: &Url) -> CelString<'static> {
-    url.host.clone().into()
-}
-
 /// The host without brackets, and its port.
 fn parts(url: &Url) -> (&str, &str) {
     let after_brackets = url.host.rfind(']').map_or(0, |end| end + 1);
@@ -143,18 +137,6 @@ fn parts(url: &Url) -> (&str, &str) {
     };
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     (inner.unwrap_or(host), port)
-}
-
-fn hostname_of(url: &Url) -> CelString<'static> {
-    parts(url).0.to_owned().into()
-}
-
-fn port_of(url: &Url) -> CelString<'static> {
-    parts(url).1.to_owned().into()
-}
-
-fn path_of(url: &Url) -> CelString<'static> {
-    url.path.clone().into()
 }
 
 /// The values of each parameter. What can't be unescaped is left out, as Go does.
