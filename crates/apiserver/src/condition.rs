@@ -6,6 +6,16 @@ use crate::clock::rfc3339;
 use crate::json::{Value, json};
 use crate::value::{array, string};
 
+/// The condition of a type.
+pub fn find<'a>(status: &'a Value, of_type: &str) -> Option<&'a Value> {
+    array(status, "/conditions").iter().find(|condition| condition["type"] == of_type)
+}
+
+/// True if the condition of a type is.
+pub fn is_true(status: &Value, of_type: &str) -> bool {
+    find(status, of_type).is_some_and(|condition| condition["status"] == "True")
+}
+
 /// Replaces the condition of the same type, or adds it.
 pub fn set(status: &mut Value, condition: Value) {
     if !status["conditions"].is_array() {
@@ -22,8 +32,7 @@ pub fn set(status: &mut Value, condition: Value) {
 /// Sets a condition whose time is that of its last transition: the time of the former one if that
 /// has the same status.
 pub fn transition(status: &mut Value, mut condition: Value, now: Timestamp) {
-    let mut known = array(status, "/conditions").iter();
-    let former = known.find(|former| former["type"] == condition["type"]);
+    let former = find(status, string(&condition, "/type"));
     condition["lastTransitionTime"] = since(former, string(&condition, "/status"), now);
     set(status, condition);
 }

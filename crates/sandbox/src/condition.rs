@@ -6,7 +6,7 @@ use crate::clock::rfc3339;
 use crate::json::{Value, json};
 use crate::object::Object;
 
-pub(crate) use everynode_apiserver::condition::{set, since, transition};
+pub(crate) use everynode_apiserver::condition::{find, is_true, set, since, transition};
 
 /// The status of a pod with the condition DisruptionTarget, because it is about to be deleted by
 /// the control plane.

@@ -7,6 +7,7 @@ mod default;
 mod rule;
 mod schema;
 
+use crate::condition;
 use crate::custom::Schema;
 use crate::format;
 use crate::json::Value;
@@ -93,10 +94,7 @@ fn on_create(kind: &Kind, object: &Field, causes: &mut Causes) {
 fn on_update(_: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
     metadata::on_update(object, old, causes);
     check(object, causes);
-    let is_established =
-        old.child("status").child("conditions").items().any(|it| {
-            it.child("type").text() == "Established" && it.child("status").text() == "True"
-        });
+    let is_established = condition::is_true(&old.value()["status"], "Established");
     let (spec, old) = (object.child("spec"), old.child("spec"));
     let (names, old_names) = (spec.child("names"), old.child("names"));
     if is_established {

@@ -74,7 +74,7 @@ impl Registry {
         let spec = &definition["spec"];
         let (group, plural) = (string(spec, "/group"), string(spec, "/names/plural"));
         let (group, plural) = (group.to_owned(), plural.to_owned());
-        let is_served = is_true(&definition["status"], "Established");
+        let is_served = condition::is_true(&definition["status"], "Established");
         self.serve(&group, &plural, is_served.then_some(&definition));
         if &definition != stored.value() {
             let managed_fields = stored.managed_fields().clone();
@@ -167,7 +167,7 @@ fn accept_names(definition: &mut Value, others: &[Arc<Object>], now: Timestamp) 
         Some((reason, message)) => (false, (*reason, message.as_str())),
     };
     set(status, "NamesAccepted", is_accepted, why, now);
-    if is_true(status, "Established") {
+    if condition::is_true(status, "Established") {
         return;
     }
     let why = match is_accepted {
@@ -183,12 +183,6 @@ fn list_of_errors(errors: &[String]) -> String {
         [only] => only.clone(),
         many => format!("[{}]", many.join(", ")),
     }
-}
-
-fn is_true(status: &Value, name: &str) -> bool {
-    array(status, "/conditions")
-        .iter()
-        .any(|condition| condition["type"] == name && condition["status"] == "True")
 }
 
 /// Sets a condition. Its time changes with its status.

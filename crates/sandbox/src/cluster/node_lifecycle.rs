@@ -45,11 +45,8 @@ fn ready(node: &Value) -> NodeReadiness {
 }
 
 fn condition_status<'a>(node: &'a Value, kind: &str) -> &'a str {
-    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-    conditions
-        .into_iter()
-        .find(|condition| condition["type"] == kind)
-        .map_or("", |condition| text(condition, &["status"]))
+    let found = condition::find(&node["status"], kind);
+    found.map_or("", |condition| text(condition, &["status"]))
 }
 
 impl NodeLifecycle {
@@ -128,9 +125,8 @@ fn mark_unknown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
     let now = rfc3339(context.now);
     let mut updated = node.value().clone();
     for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
-        let old = updated["status"]["conditions"].as_array().into_iter().flatten();
-        let heartbeat =
-            old.into_iter().find(|c| c["type"] == kind).map(|c| &c["lastHeartbeatTime"]);
+        let old = condition::find(&updated["status"], kind);
+        let heartbeat = old.map(|old| &old["lastHeartbeatTime"]);
         let condition = json!({
             "type": kind,
             "status": "Unknown",
@@ -147,8 +143,7 @@ fn mark_unknown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
 /// Sets the pods of a node that is not ready to not ready.
 fn mark_pods_not_ready(context: &mut ComponentContext<'_>, node: &str) {
     for pod in context.pods_on(node).collect::<Vec<_>>() {
-        let conditions = pod.value()["status"]["conditions"].as_array().into_iter().flatten();
-        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
+        let ready = condition::find(&pod.value()["status"], "Ready");
         let Some(ready) = ready.filter(|ready| ready["status"] == "True") else { continue };
         let mut condition = ready.clone();
         condition["status"] = json!("False");

@@ -3,6 +3,7 @@
 use everynode_k8s::fit::Usage;
 use everynode_k8s::quantity::Quantity;
 
+use crate::condition;
 use crate::json::{Map, Value};
 use crate::value::text;
 
@@ -17,10 +18,8 @@ pub(super) fn of_bound(pod: &Value) -> Usage {
     if !may_have_changed(pod) {
         return Usage::of_pod(pod);
     }
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let infeasible = conditions
-        .into_iter()
-        .any(|c| c["type"] == "PodResizePending" && c["reason"] == "Infeasible");
+    let pending = condition::find(&pod["status"], "PodResizePending");
+    let infeasible = pending.is_some_and(|condition| condition["reason"] == "Infeasible");
     let spec = with_resources(&pod["spec"], |list, container| {
         let status = status_of(pod, list, text(container, &["name"]))?;
         let is_init = list == "initContainers" && container["restartPolicy"] != "Always";
@@ -37,8 +36,7 @@ pub(super) fn of_bound(pod: &Value) -> Usage {
 
 /// The spec of a pod as its kubelet has granted it, by its status: without a resize that waits.
 pub(super) fn granted_spec(pod: &Value) -> Value {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    if !conditions.into_iter().any(|condition| condition["type"] == "PodResizePending") {
+    if condition::find(&pod["status"], "PodResizePending").is_none() {
         return pod["spec"].clone();
     }
     with_resources(&pod["spec"], |list, container| {

@@ -371,8 +371,7 @@ fn report_unschedulable(
     message: &str,
     nominated: Option<&str>,
 ) {
-    let conditions = pod.value()["status"]["conditions"].as_array();
-    let old = conditions.into_iter().flatten().find(|c| c["type"] == "PodScheduled");
+    let old = condition::find(&pod.value()["status"], "PodScheduled");
     if old.is_some_and(|old| old["status"] == "False" && old["message"] == message) {
         return;
     }

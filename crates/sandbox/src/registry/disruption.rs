@@ -17,7 +17,7 @@ use crate::kinds::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::Object;
 use crate::status::{Details, Reason, Status, StatusCause};
 use crate::store::{Store, WriteOptions};
-use crate::value::{array, integer, is_set, string};
+use crate::value::{integer, is_set, string};
 
 pub(super) use self::budgets::Budgets;
 pub(crate) use self::budgets::DueBudget;
@@ -161,8 +161,7 @@ fn may_evict_unready(budget: &Value) -> bool {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let mut conditions = array(pod, "/status/conditions").iter();
-    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    condition::is_true(&pod["status"], "Ready")
 }
 
 /// The pods that were evicted and are not deleted yet.

@@ -76,9 +76,7 @@ pub(super) fn rejected(pod: &Value, reason: &str, message: &str, now: Timestamp)
     if let Some(class) = old.get("qosClass") {
         status["qosClass"] = class.clone();
     }
-    let conditions = old["conditions"].as_array().into_iter().flatten();
-    let scheduled = conditions.into_iter().filter(|c| c["type"] == "PodScheduled");
-    status["conditions"] = scheduled.cloned().collect();
+    status["conditions"] = condition::find(old, "PodScheduled").into_iter().cloned().collect();
     status
 }
 
@@ -90,14 +88,12 @@ const KUBELET_CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 fn conditions(run: &PodRun, phase: PodPhase, pod: &Value, now: Timestamp) -> Vec<Value> {
-    let old = pod["status"]["conditions"].as_array();
-    let old = |kind: &str| old.into_iter().flatten().find(|condition| condition["type"] == kind);
     let mut conditions: Vec<Value> = Vec::with_capacity(KUBELET_CONDITIONS.len());
     if !phase.is_terminal() {
         conditions.extend(run.resize.conditions());
     }
     for (kind, state) in KUBELET_CONDITIONS.into_iter().zip(condition_states(run, phase, pod)) {
-        conditions.push(condition(kind, &state, old(kind), pod, now));
+        conditions.push(condition(kind, &state, pod, now));
     }
     let others = pod["status"]["conditions"].as_array().into_iter().flatten();
     let is_other = |kind: &str| {
@@ -169,26 +165,19 @@ fn ready(run: &PodRun, phase: PodPhase) -> ConditionState {
 /// `GeneratePodReadyCondition`.
 fn unmet_gates(pod: &Value) -> Option<String> {
     let gates = pod["spec"]["readinessGates"].as_array().into_iter().flatten();
-    let unmet =
-        gates.map(|gate| text(gate, &["conditionType"])).filter_map(|gate| match condition_status(
-            pod, gate,
-        ) {
-            None => Some(format!(
+    let unmet = gates.map(|gate| text(gate, &["conditionType"])).filter_map(|gate| {
+        let Some(condition) = condition::find(&pod["status"], gate) else {
+            return Some(format!(
                 "corresponding condition of pod readiness gate \"{gate}\" does not exist."
-            )),
-            Some("True") => None,
-            Some(status) => Some(format!(
-                "the status of pod readiness gate \"{gate}\" is not \"True\", but {status}"
-            )),
-        });
+            ));
+        };
+        let status = text(condition, &["status"]);
+        (status != "True").then(|| {
+            format!("the status of pod readiness gate \"{gate}\" is not \"True\", but {status}")
+        })
+    });
     let unmet: Vec<String> = unmet.collect();
     (!unmet.is_empty()).then(|| unmet.join(", "))
-}
-
-fn condition_status<'a>(pod: &'a Value, kind: &str) -> Option<&'a str> {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let condition = conditions.into_iter().find(|condition| condition["type"] == kind)?;
-    Some(text(condition, &["status"]))
 }
 
 /// True if the spec of a pod has changed since the status was written, or the condition `Ready` of
@@ -201,8 +190,8 @@ pub(super) fn is_outdated(pod: &Value) -> bool {
         return true;
     }
     pod["spec"]["readinessGates"].is_array()
-        && condition_status(pod, "ContainersReady") == Some("True")
-        && (condition_status(pod, "Ready") == Some("True")) != unmet_gates(pod).is_none()
+        && condition::is_true(&pod["status"], "ContainersReady")
+        && condition::is_true(&pod["status"], "Ready") != unmet_gates(pod).is_none()
 }
 
 /// The restart count of a container whose pod was started by an earlier kubelet.
@@ -223,13 +212,8 @@ fn names(run: &PodRun, which: impl Fn(&Container) -> bool) -> String {
     names.join(" ")
 }
 
-fn condition(
-    kind: &str,
-    state: &ConditionState,
-    old: Option<&Value>,
-    pod: &Value,
-    now: Timestamp,
-) -> Value {
+fn condition(kind: &str, state: &ConditionState, pod: &Value, now: Timestamp) -> Value {
+    let old = condition::find(&pod["status"], kind);
     let status = if state.is_true { "True" } else { "False" };
     let mut condition = Map::new();
     condition.insert("type", json!(kind));

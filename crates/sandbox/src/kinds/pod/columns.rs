@@ -2,6 +2,7 @@
 
 use everynode_core::api::Timestamp;
 
+use crate::condition;
 use crate::json::{Value, json};
 use crate::kind::columns::{AGE, Cell, Column, NAME, duration, of, text_or};
 use crate::value::{array, boolean, integer, is_set, string};
@@ -84,7 +85,7 @@ impl Summary {
             restarts: Restarts::default(),
         };
         let (initializing, sidecar_restarts) = summary.add_init_containers(pod);
-        if !initializing || condition_is_true(pod, "Initialized") {
+        if !initializing || condition::is_true(&pod["status"], "Initialized") {
             summary.restarts = sidecar_restarts;
             summary.add_containers(pod);
         }
@@ -141,17 +142,15 @@ impl Summary {
             }
         }
         if self.reason == "Completed" && has_running {
-            let ready = condition_is_true(pod, "Ready");
+            let ready = condition::is_true(&pod["status"], "Ready");
             self.reason = if ready { "Running" } else { "NotReady" }.to_owned();
         }
     }
 }
 
 fn phase_reason(pod: &Value) -> String {
-    let gated = array(pod, "/status/conditions").iter().any(|condition| {
-        string(condition, "/type") == "PodScheduled"
-            && string(condition, "/reason") == "SchedulingGated"
-    });
+    let scheduled = condition::find(&pod["status"], "PodScheduled");
+    let gated = scheduled.is_some_and(|condition| condition["reason"] == "SchedulingGated");
     match string(pod, "/status/reason") {
         _ if gated => "SchedulingGated",
         "" => string(pod, "/status/phase"),
@@ -183,18 +182,12 @@ fn is_sidecar(container: &Value) -> bool {
     string(container, "/restartPolicy") == "Always"
 }
 
-fn condition_is_true(pod: &Value, condition_type: &str) -> bool {
-    array(pod, "/status/conditions").iter().any(|condition| {
-        string(condition, "/type") == condition_type && string(condition, "/status") == "True"
-    })
-}
-
 fn readiness_gates(pod: &Value) -> Value {
     let gates = array(pod, "/spec/readinessGates");
     if gates.is_empty() {
         return "<none>".into();
     }
-    let open =
-        gates.iter().filter(|gate| condition_is_true(pod, string(gate, "/conditionType"))).count();
-    format!("{open}/{}", gates.len()).into()
+    let is_open =
+        |gate: &&Value| condition::is_true(&pod["status"], string(gate, "/conditionType"));
+    format!("{}/{}", gates.iter().filter(is_open).count(), gates.len()).into()
 }
