@@ -57,13 +57,8 @@ fn set_taint(context: &mut ComponentContext<'_>, name: &str, is_tainted: bool) {
     nodes::set_taints(&mut updated, taints);
     context.update_node(&node, updated);
     if is_tainted {
-        let text = EventText {
-            component: "cluster-autoscaler",
-            host: "",
-            is_warning: false,
-            reason: "ScaleDown",
-            message: "marked the node as toBeDeleted/unschedulable",
-        };
+        let message = "marked the node as toBeDeleted/unschedulable";
+        let text = EventText::normal("cluster-autoscaler", "ScaleDown", message);
         context.record(EventSubject::node(&node), text);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
 
-use super::event::{EventSubject, EventText, EventWrite, Recorder, repeat};
+use super::event::{EventSubject, EventText, EventWrite, Recorder, event, repeat};
 use super::timer::Timers;
 use super::{PodKey, Settings};
 use crate::clock::{self, rfc3339_micro};
@@ -138,13 +138,8 @@ impl ComponentContext<'_> {
 
     /// Records that an annotation of a node has no effect.
     pub(super) fn warn_of_annotation(&mut self, node: &Object, key: &str, problem: &str) {
-        let text = EventText {
-            component: "sandbox",
-            host: "",
-            is_warning: true,
-            reason: "InvalidAnnotation",
-            message: &format!("{key}: {problem}"),
-        };
+        let message = format!("{key}: {problem}");
+        let text = EventText::warning("sandbox", "InvalidAnnotation", &message);
         self.record(EventSubject::node(node), text);
     }
 
@@ -249,7 +244,7 @@ impl ComponentContext<'_> {
                         self.settle("event", &name, written);
                     }
                     None => {
-                        let event = Recorder::create(&subject, text, &name, self.now);
+                        let event = event(&subject, text, &name, self.now);
                         self.create_event(namespace, event);
                     }
                 }

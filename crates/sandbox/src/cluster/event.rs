@@ -82,6 +82,18 @@ pub(super) struct EventText<'a> {
     pub message: &'a str,
 }
 
+impl<'a> EventText<'a> {
+    /// A normal event.
+    pub(super) fn normal(component: &'a str, reason: &'a str, message: &'a str) -> Self {
+        Self { component, host: "", is_warning: false, reason, message }
+    }
+
+    /// A warning.
+    pub(super) fn warning(component: &'a str, reason: &'a str, message: &'a str) -> Self {
+        Self { is_warning: true, ..Self::normal(component, reason, message) }
+    }
+}
+
 /// A write that records an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum EventWrite {
@@ -156,16 +168,6 @@ impl Recorder {
         Some(EventWrite::Create(event(subject, text, &name, now)))
     }
 
-    /// A new Event for a repetition whose Event has been deleted.
-    pub(super) fn create(
-        subject: &EventSubject<'_>,
-        text: EventText<'_>,
-        name: &str,
-        now: Timestamp,
-    ) -> Value {
-        event(subject, text, name, now)
-    }
-
     /// As in client-go, the name consists of the object's name and the time; the count
     /// distinguishes events at the same time.
     fn name(&self, subject: &EventSubject<'_>, now: Timestamp) -> String {
@@ -195,7 +197,13 @@ impl Recorder {
     }
 }
 
-fn event(subject: &EventSubject<'_>, text: EventText<'_>, name: &str, now: Timestamp) -> Value {
+/// A new Event.
+pub(super) fn event(
+    subject: &EventSubject<'_>,
+    text: EventText<'_>,
+    name: &str,
+    now: Timestamp,
+) -> Value {
     let mut event = json!({
         "apiVersion": "v1",
         "kind": "Event",

@@ -16,6 +16,8 @@ use crate::nodes::{self, is_condition_taint};
 use crate::object::Object;
 use crate::value::text;
 
+const NAME: &str = "node-controller";
+
 #[derive(Debug, Default)]
 pub(super) struct NodeLifecycle {
     /// The known nodes by name; never iterated.
@@ -115,9 +117,7 @@ impl NodeLifecycle {
 }
 
 fn record(context: &mut ComponentContext<'_>, node: &Arc<Object>, reason: &str, message: &str) {
-    let text =
-        EventText { component: "node-controller", host: "", is_warning: false, reason, message };
-    context.record(EventSubject::node(node), text);
+    context.record(EventSubject::node(node), EventText::normal(NAME, reason, message));
 }
 
 /// Sets the conditions to Unknown, because the kubelet no longer reports.
@@ -151,13 +151,7 @@ fn mark_pods_not_ready(context: &mut ComponentContext<'_>, node: &str) {
         let mut status = pod.value()["status"].clone();
         condition::set(&mut status, condition);
         context.set_pod_status(&pod, status);
-        let text = EventText {
-            component: "node-controller",
-            host: "",
-            is_warning: true,
-            reason: "NodeNotReady",
-            message: "Node is not ready",
-        };
+        let text = EventText::warning(NAME, "NodeNotReady", "Node is not ready");
         context.record(EventSubject::pod(&pod), text);
     }
 }

@@ -237,10 +237,8 @@ impl Scheduler {
                 if context.bind(&object, &node) {
                     let (namespace, name) = (object.namespace(), object.name());
                     let message = format!("Successfully assigned {namespace}/{name} to {node}");
-                    context.record(
-                        EventSubject::pod(&object),
-                        event_text(false, "Scheduled", &message),
-                    );
+                    let text = EventText::normal(NAME, "Scheduled", &message);
+                    context.record(EventSubject::pod(&object), text);
                     self.bind(queue_key, node, usage);
                 }
                 return;
@@ -359,10 +357,6 @@ fn is_schedulable(pod: &Object) -> bool {
         && matches!(pod.text(&["spec", "schedulerName"]), "" | NAME)
 }
 
-fn event_text<'a>(is_warning: bool, reason: &'a str, message: &'a str) -> EventText<'a> {
-    EventText { component: NAME, host: "", is_warning, reason, message }
-}
-
 /// Reports why a pod is not scheduled; `nominated` is the node on which pods are being preempted
 /// for it.
 fn report_unschedulable(
@@ -390,7 +384,8 @@ fn report_unschedulable(
         status["nominatedNodeName"] = json!(node);
     }
     context.set_pod_status(pod, status);
-    context.record(EventSubject::pod(pod), event_text(true, "FailedScheduling", message));
+    let text = EventText::warning(NAME, "FailedScheduling", message);
+    context.record(EventSubject::pod(pod), text);
 }
 
 /// The reasons that a pod fits no node, with the number of nodes for each.

@@ -130,13 +130,8 @@ fn evict(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
     let message = "Taint manager: deleting due to NoExecute taint";
     let status = condition::disrupted(pod, "DeletionByTaintManager", message, context.now);
     let message = format!("Marking for deletion Pod {}/{}", pod.namespace(), pod.name());
-    let text = EventText {
-        component: "taint-eviction-controller",
-        host: "",
-        is_warning: false,
-        reason: "TaintManagerEviction",
-        message: &message,
-    };
+    let component = "taint-eviction-controller";
+    let text = EventText::normal(component, "TaintManagerEviction", &message);
     context.record(EventSubject::pod(pod), text);
     if let Some(pod) = context.set_pod_status(pod, status) {
         context.delete_pod(&pod);

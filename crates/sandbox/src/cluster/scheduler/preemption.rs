@@ -55,14 +55,7 @@ pub(super) fn evict(
     let message = format!("{NAME}: preempting to accommodate a higher priority pod");
     let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, context.now);
     let message = format!("Preempted by pod {by} on node {node}");
-    let text = EventText {
-        component: NAME,
-        host: "",
-        is_warning: false,
-        reason: "Preempted",
-        message: &message,
-    };
-    context.record(EventSubject::pod(&pod), text);
+    context.record(EventSubject::pod(&pod), EventText::normal(NAME, "Preempted", &message));
     if let Some(pod) = context.set_pod_status(&pod, status) {
         context.delete_pod(&pod);
     }
