@@ -291,15 +291,5 @@ impl<'a> IntoIterator for &'a Array {
     }
 }
 
-impl<'a> IntoIterator for &'a mut Array {
-    type Item = &'a mut Value;
-    type IntoIter = std::slice::IterMut<'a, Value>;
-
-    #[inline]
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.get_mut().iter_mut()
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,6 @@
 //! Values from literals: the macro `json!`.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use smol_str::SmolStr;
 
@@ -90,13 +88,9 @@ to_value! {
     [] str: text => Value::from(text);
     [] String: text => Value::from(text);
     [] SmolStr: text => Value::from(text);
-    [] Cow<'_, str>: text => Value::from(&**text);
     [] Value: value => value.clone();
     [] Map: fields => Value::Object(fields.clone());
-    [] serde_json::Value: value => Value::from(value.clone());
     [T: ToValue + ?Sized] &T: value => (**value).to_value();
-    [T: ToValue + ?Sized] Box<T>: value => (**value).to_value();
-    [T: ToValue + ?Sized] Arc<T>: value => (**value).to_value();
     [T: ToValue] Option<T>: value => value.as_ref().map_or(Value::Null, ToValue::to_value);
     [T: ToValue] [T]: items => Value::Array(items.iter().map(ToValue::to_value).collect());
     [T: ToValue, const N: usize] [T; N]: items => items.as_slice().to_value();

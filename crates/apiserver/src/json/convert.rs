@@ -1,11 +1,9 @@
 //! Values from and to other types.
 
-use std::borrow::Cow;
-
 use everynode_k8s::json::Json;
 use smol_str::SmolStr;
 
-use super::{Array, Map, Number, Value};
+use super::{Map, Number, Value};
 
 macro_rules! from {
     ($($type:ty: $value:ident => $variant:ident($content:expr);)*) => {$(
@@ -24,9 +22,6 @@ from! {
     &String: text => String(text.into());
     SmolStr: text => String(text);
     &SmolStr: text => String(text.clone());
-    Cow<'_, str>: text => String(text.into());
-    Number: number => Number(number);
-    Array: items => Array(items);
     Map: fields => Object(fields);
 }
 
@@ -69,12 +64,6 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
 impl<T: Into<Value>, const N: usize> From<[T; N]> for Value {
     fn from(items: [T; N]) -> Self {
         Self::Array(items.into_iter().map(Into::into).collect())
-    }
-}
-
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
     }
 }
 
@@ -148,12 +137,6 @@ equals_texts!(str, &str, String);
 impl PartialEq<bool> for Value {
     fn eq(&self, other: &bool) -> bool {
         self.as_bool() == Some(*other)
-    }
-}
-
-impl PartialEq<f64> for Value {
-    fn eq(&self, other: &f64) -> bool {
-        self.as_f64() == Some(*other)
     }
 }
 

@@ -186,13 +186,13 @@ impl Map {
 
     /// The names of the fields, in order.
     #[inline]
-    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &SmolStr> + ExactSizeIterator {
+    pub fn keys(&self) -> impl Iterator<Item = &SmolStr> {
         self.iter().map(|(name, _)| name)
     }
 
     /// The values of the fields, ordered by name.
     #[inline]
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
         self.iter().map(|(_, value)| value)
     }
 
@@ -280,15 +280,6 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-impl DoubleEndedIterator for Iter<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Either::Left(fields) => fields.next_back().map(|(name, value)| (name, value)),
-            Either::Right(fields) => fields.next_back(),
-        }
-    }
-}
-
 impl ExactSizeIterator for Iter<'_> {}
 
 impl<'a> IntoIterator for &'a Map {
@@ -343,11 +334,5 @@ impl<K: Into<SmolStr>> Extend<(K, Value)> for Map {
         for (name, value) in fields {
             self.insert(name, value);
         }
-    }
-}
-
-impl<K: Into<SmolStr>, const N: usize> From<[(K, Value); N]> for Map {
-    fn from(fields: [(K, Value); N]) -> Self {
-        fields.into_iter().collect()
     }
 }
