@@ -152,31 +152,16 @@ fn absolute_pointer(document: &Document, pointer: &str, places_behind: usize) ->
 
 /// True if the operation tests for null at a path that does not exist, which succeeds.
 fn tests_for_absence(operation: &PatchOperation, error: &PatchErrorKind) -> bool {
-    match operation {
-        PatchOperation::Test(test) => {
-            test.value.is_null() && matches!(error, PatchErrorKind::InvalidPointer)
-        }
-        PatchOperation::Add(_)
-        | PatchOperation::Remove(_)
-        | PatchOperation::Replace(_)
-        | PatchOperation::Move(_)
-        | PatchOperation::Copy(_) => false,
-    }
+    let tests_for_null = matches!(operation, PatchOperation::Test(test) if test.value.is_null());
+    tests_for_null && matches!(error, PatchErrorKind::InvalidPointer)
 }
 
 /// The number of bytes that the operation copies. Without a limit, copies of copies could double
 /// the object with each operation.
 fn copied(document: &Document, operation: &PatchOperation) -> usize {
-    match operation {
-        PatchOperation::Copy(copy) => document
-            .pointer(copy.from.as_str())
-            .map_or(0, |source| Value::from(source.clone()).size().json),
-        PatchOperation::Add(_)
-        | PatchOperation::Remove(_)
-        | PatchOperation::Replace(_)
-        | PatchOperation::Move(_)
-        | PatchOperation::Test(_) => 0,
-    }
+    let PatchOperation::Copy(copy) = operation else { return 0 };
+    let source = document.pointer(copy.from.as_str());
+    source.map_or(0, |source| Value::from(source.clone()).size().json)
 }
 
 /// The number of elements that the operation may move in lists.
