@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
+
 use super::form::served_form;
 use super::log::Expired;
 use super::table::Table;
@@ -248,23 +250,16 @@ const INCONSISTENT: &str = "The provided continue parameter is too old to displa
     token results in an inconsistent list - objects that were created, modified, or deleted \
     between the time the first chunk was returned and now may show up in the list.";
 
-/// A token is `RESOURCE_VERSION KEY` in hexadecimal, which clients must not interpret.
+/// A token is `RESOURCE_VERSION KEY` in base64, which clients must not interpret.
 fn encode(resource_version: &str, key: &str) -> String {
-    format!("{resource_version} {key}").bytes().map(|byte| format!("{byte:02x}")).collect()
+    BASE64_URL_SAFE_NO_PAD.encode(format!("{resource_version} {key}"))
 }
 
 fn decode(token: &str, current: u64) -> Result<Position, Status> {
     let invalid =
         || Status::bad_request("continue key is not valid: it is no token of this server");
-    let bytes: Option<Vec<u8>> = token
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| {
-            let digits = std::str::from_utf8(pair).ok()?;
-            u8::from_str_radix(digits, 16).ok()
-        })
-        .collect();
-    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| invalid())?;
+    let text = String::from_utf8(bytes).map_err(|_| invalid())?;
     let (resource_version, key) = text.split_once(' ').ok_or_else(invalid)?;
     let resource_version = match resource_version.parse() {
         Ok(known) if known <= current => known,
