@@ -39,20 +39,13 @@ pub(super) fn refresh(object: &mut Option<Value>, live: &Value, applied: &Value)
         return;
     }
     let mut last = applied.clone();
-    let annotations = last["metadata"]["annotations"].take();
-    let Value::Object(mut rest) = annotations else {
-        return set(object, live, &without_annotations(last));
-    };
-    rest.remove(LAST_APPLIED);
-    last["metadata"]["annotations"] = Value::Object(rest);
-    set(object, live, &last);
-}
-
-fn without_annotations(mut object: Value) -> Value {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("annotations");
+    if let Some(metadata) = last["metadata"].as_object_mut() {
+        match metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            Some(annotations) => annotations.remove(LAST_APPLIED),
+            None => metadata.remove("annotations"),
+        };
     }
-    object
+    set(object, live, &last);
 }
 
 fn set(object: &mut Option<Value>, live: &Value, last: &Value) {
