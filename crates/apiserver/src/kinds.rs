@@ -12,6 +12,7 @@ use crate::kind::Kind;
 
 pub use custom::TooManyKinds;
 pub use custom_resource_definition::DEFINITION;
+pub(crate) use custom_resource_definition::is_protected;
 
 /// True if the objects of a kind are validated by schemas that clients send, or are such schemas,
 /// so that even a small one can take long.

@@ -198,7 +198,7 @@ impl Schema {
     }
 
     /// The schemas of the values in a value, and those that restrict it.
-    fn nested(&self) -> impl Iterator<Item = &Self> {
+    pub(crate) fn nested(&self) -> impl Iterator<Item = &Self> {
         let additional = match &self.additional {
             Additional::Of(schema) => Some(&**schema),
             Additional::Unsaid | Additional::None | Additional::Any => None,

@@ -352,12 +352,16 @@ fn check_conversion(spec: &Field, causes: &mut Causes) {
     }
 }
 
+/// True for a group of Kubernetes' own.
+pub(crate) fn is_protected(group: &str) -> bool {
+    let is_in = |name: &str| group == name || group.ends_with(&format!(".{name}"));
+    is_in("k8s.io") || is_in("kubernetes.io")
+}
+
 /// A group of Kubernetes' own needs an annotation that names its approval.
 fn check_approval(object: &Field, causes: &mut Causes) {
     const APPROVED: &str = "api-approved.kubernetes.io";
-    let group = text_of(&object.child("spec"), "group");
-    let is_protected = |name: &str| group == name || group.ends_with(&format!(".{name}"));
-    if !is_protected("k8s.io") && !is_protected("kubernetes.io") {
+    if !is_protected(text_of(&object.child("spec"), "group")) {
         return;
     }
     let metadata = object.child("metadata");

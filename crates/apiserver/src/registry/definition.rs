@@ -10,10 +10,10 @@ use everynode_core::api::Timestamp;
 use super::Registry;
 use crate::condition;
 use crate::json::{Value, json};
-use crate::kinds::DEFINITION;
+use crate::kinds::{DEFINITION, is_protected};
 use crate::object::Object;
 use crate::store::Action;
-use crate::value::{array, string};
+use crate::value::string;
 
 /// The finalizer of a definition whose objects are being deleted.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -92,9 +92,7 @@ impl Registry {
 
 /// Says whether a kind in a group of Kubernetes' own was approved.
 fn approve(definition: &mut Value, now: Timestamp) {
-    let group = string(definition, "/spec/group");
-    let is_protected = |name: &str| group == name || group.ends_with(&format!(".{name}"));
-    if !is_protected("k8s.io") && !is_protected("kubernetes.io") {
+    if !is_protected(string(definition, "/spec/group")) {
         return;
     }
     let approval = &definition["metadata"]["annotations"]["api-approved.kubernetes.io"];
@@ -115,16 +113,18 @@ fn has_other_names(definition: &Value) -> bool {
 
 /// Accepts the names of a definition that no other one of its group has.
 fn accept_names(definition: &mut Value, others: &[Arc<Object>], now: Timestamp) {
+    let names = |value: &Value| -> Vec<String> {
+        let of_list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+        of_list.chain(value.as_str()).map(str::to_owned).collect()
+    };
     let (mut resources, mut kinds) = (Vec::new(), Vec::new());
     for other in others {
-        let names = other.read()["status"]["acceptedNames"].clone();
-        for field in ["plural", "singular"] {
-            resources.push(string(&names, &format!("/{field}")).to_owned());
+        let accepted = &other.read()["status"]["acceptedNames"];
+        for field in ["plural", "singular", "shortNames"] {
+            resources.extend(names(&accepted[field]));
         }
-        let short_names = array(&names, "/shortNames").iter().filter_map(Value::as_str);
-        resources.extend(short_names.map(str::to_owned));
         for field in ["kind", "listKind"] {
-            kinds.push(string(&names, &format!("/{field}")).to_owned());
+            kinds.extend(names(&accepted[field]));
         }
     }
     let requested = definition["spec"]["names"].clone();
@@ -138,10 +138,6 @@ fn accept_names(definition: &mut Value, others: &[Arc<Object>], now: Timestamp) 
         ("kind", &kinds, "KindConflict"),
         ("listKind", &kinds, "ListKindConflict"),
     ] {
-        let names = |value: &Value| -> Vec<String> {
-            let of_list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-            of_list.chain(value.as_str()).map(str::to_owned).collect()
-        };
         let known = names(&accepted[field]);
         let taken: Vec<String> = names(&requested[field])
             .iter()

@@ -138,11 +138,5 @@ fn rendered(rule: &Value) -> String {
 pub(super) fn unsupported(schema: &Schema, found: &mut Vec<String>) {
     let is_unsupported = |rule: &&Rule| matches!(rule.compile(), Err(CompileError::NotSupported));
     found.extend(schema.rules.iter().filter(is_unsupported).map(|rule| rule.text.to_string()));
-    schema.properties.values().for_each(|schema| unsupported(schema, found));
-    if let Additional::Of(schema) = &schema.additional {
-        unsupported(schema, found);
-    }
-    if let Some(items) = &schema.items {
-        unsupported(items, found);
-    }
+    schema.nested().for_each(|nested| unsupported(nested, found));
 }
