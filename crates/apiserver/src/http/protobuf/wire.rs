@@ -1,5 +1,7 @@
 //! Protobuf's wire format: a sequence of numbered fields.
 
+use prost::encoding::{WireType, decode_key, decode_varint};
+
 /// A field's value, as the wire format encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
@@ -37,40 +39,32 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let key = self.varint()?;
-        let number = u32::try_from(key >> 3).map_err(|_| "a field number is out of range")?;
-        let field = match key & 7 {
-            0 => Field::Number(self.varint()?),
-            1 => Field::Bytes(self.take(8)?),
-            2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| truncated())?;
+        let (number, wire_type) = decode_key(&mut self.rest).map_err(|error| error.to_string())?;
+        let field = match wire_type {
+            WireType::Varint => Field::Number(self.varint()?),
+            WireType::SixtyFourBit => Field::Bytes(self.take(8)?),
+            WireType::LengthDelimited => {
+                let length = self.varint()?;
                 Field::Bytes(self.take(length)?)
             }
-            5 => Field::Bytes(self.take(4)?),
-            other => return Err(format!("the wire type {other} is not supported")),
+            WireType::ThirtyTwoBit => Field::Bytes(self.take(4)?),
+            WireType::StartGroup | WireType::EndGroup => {
+                return Err("groups of fields are not supported".to_owned());
+            }
         };
         Ok(Some((number, field)))
     }
 
     fn varint(&mut self) -> Result<u64, String> {
-        let mut number = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(1)?[0];
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Ok(number);
-            }
-        }
-        Err("a number is too long".to_owned())
+        decode_varint(&mut self.rest).map_err(|error| error.to_string())
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(truncated)?;
+    fn take(&mut self, length: u64) -> Result<&'a [u8], String> {
+        let length = usize::try_from(length).ok();
+        let (taken, rest) = length
+            .and_then(|length| self.rest.split_at_checked(length))
+            .ok_or("the body ends too early")?;
         self.rest = rest;
         Ok(taken)
     }
-}
-
-fn truncated() -> String {
-    "the body ends too early".to_owned()
 }
