@@ -24,18 +24,9 @@ pub(crate) fn object(
     include: IncludeObject,
     code: StatusCode,
 ) -> Response<Body> {
-    match form {
-        Form::Object => respond::full(code, respond::JSON, object.json()),
-        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, object_in_protobuf(object)),
-        Form::Table(version) => {
-            let metadata = json!({"resourceVersion": object.resource_version().to_string()});
-            let rows = vec![row(kind, object, version, include, now())];
-            respond::json(code, &table(kind, version, metadata, rows, ColumnHeaders::Included))
-        }
-        Form::PartialObjectMetadata(version) => {
-            respond::json(code, &partial(&object.served_metadata(), version))
-        }
-    }
+    let bytes = event_object(kind, object, form, include, ColumnHeaders::Included);
+    let is_protobuf = form == Form::Protobuf;
+    respond::full(code, if is_protobuf { protobuf::MEDIA_TYPE } else { respond::JSON }, bytes)
 }
 
 pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Response<Body> {
@@ -87,7 +78,8 @@ pub(crate) fn event_object(
 ) -> Bytes {
     match form {
         Form::Object => object.json(),
-        Form::Protobuf => object_in_protobuf(object),
+        // Empty for a kind without a message, which is never offered in protobuf.
+        Form::Protobuf => protobuf::encode_object(object).unwrap_or_default().into(),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
@@ -137,7 +129,7 @@ pub(crate) fn bookmark(
 /// A response with an object or a `Status`; in JSON unless protobuf was negotiated.
 pub(crate) fn document(code: StatusCode, document: &Value, form: Form) -> Response<Body> {
     match form {
-        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, in_protobuf(document)),
+        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, event_document(document, form)),
         Form::Object | Form::Table(_) | Form::PartialObjectMetadata(_) => {
             respond::json(code, document)
         }
@@ -147,20 +139,11 @@ pub(crate) fn document(code: StatusCode, document: &Value, form: Form) -> Respon
 /// An object or a `Status` as an event of a watch has it.
 pub(crate) fn event_document(document: &Value, form: Form) -> Bytes {
     match form {
-        Form::Protobuf => in_protobuf(document),
+        Form::Protobuf => protobuf::encode(document).unwrap_or_default().into(),
         Form::Object | Form::Table(_) | Form::PartialObjectMetadata(_) => {
             document.to_string().into()
         }
     }
-}
-
-/// Empty for a kind without a message, which is never offered in protobuf.
-fn in_protobuf(document: &Value) -> Bytes {
-    protobuf::encode(document).unwrap_or_default().into()
-}
-
-fn object_in_protobuf(object: &Object) -> Bytes {
-    protobuf::encode_object(object).unwrap_or_default().into()
 }
 
 fn list_metadata(list: &List) -> Value {

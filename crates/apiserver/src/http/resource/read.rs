@@ -107,25 +107,18 @@ fn check_match(
         ));
     }
     let Some(matching) = matching else { return Ok(()) };
-    if resource_version.is_none() {
-        return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless \
-             resourceVersion is provided",
-        ));
-    }
-    if !parameters.continue_token.is_empty() {
-        return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is \
-             provided",
-        ));
-    }
-    if matching == ResourceVersionMatch::Exact && resource_version == Some(0) {
-        return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for \
-             resourceVersion \"0\"",
-        ));
-    }
-    Ok(())
+    let is_forbidden = if resource_version.is_none() {
+        "is forbidden unless resourceVersion is provided"
+    } else if !parameters.continue_token.is_empty() {
+        "is forbidden when continue is provided"
+    } else if matching == ResourceVersionMatch::Exact && resource_version == Some(0) {
+        "\"exact\" is forbidden for resourceVersion \"0\""
+    } else {
+        return Ok(());
+    };
+    Err(watch::invalid_options(format!(
+        "resourceVersionMatch: Forbidden: resourceVersionMatch {is_forbidden}"
+    )))
 }
 
 /// Parses a resourceVersion; `None` if it is empty.

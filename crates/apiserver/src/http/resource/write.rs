@@ -11,7 +11,7 @@ use crate::http::negotiate::{self, Syntax};
 use crate::http::query::FieldValidation;
 use crate::http::render;
 use crate::http::respond::{self, Body};
-use crate::json::{Map, Value, json};
+use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
@@ -160,23 +160,15 @@ impl Request<'_> {
         check_type(kind, &mut decoded.value)?;
         let refuse = |error: DecodeError| Status::bad_request(error.to_string());
         schema::decode(kind, &decoded.value).map_err(refuse)?;
-        let findings = || {
-            let mut findings = decoded.duplicates;
-            findings.extend(schema::unknown_fields(kind, &decoded.value));
-            findings
-        };
-        let warnings = match options.field_validation {
-            FieldValidation::Ignore => Vec::new(),
-            FieldValidation::Warn => findings(),
-            FieldValidation::Strict => {
-                let findings = findings();
-                if !findings.is_empty() {
-                    return Err(refuse(DecodeError::strict(kind, &findings)));
-                }
-                findings
-            }
-        };
-        Ok(ObjectBody { value: decoded.value, warnings })
+        if options.field_validation == FieldValidation::Ignore {
+            return Ok(ObjectBody { value: decoded.value, warnings: Vec::new() });
+        }
+        let mut findings = decoded.duplicates;
+        findings.extend(schema::unknown_fields(kind, &decoded.value));
+        if options.field_validation == FieldValidation::Strict && !findings.is_empty() {
+            return Err(refuse(DecodeError::strict(kind, &findings)));
+        }
+        Ok(ObjectBody { value: decoded.value, warnings: findings })
     }
 
     fn change_response(
@@ -306,17 +298,12 @@ fn version_of(api_version: &str) -> &str {
 fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
     let parameters = &call.parameters;
     let body = match call.body.is_empty() {
-        true => {
-            let mut query = Map::new();
-            let mut set = |name: &str, value: Option<Value>| {
-                query.extend(value.map(|value| (name.to_owned(), value)));
-            };
-            set("gracePeriodSeconds", parameters.grace_period_seconds.map(Value::from));
-            set("propagationPolicy", parameters.propagation_policy.clone().map(Value::from));
-            set("orphanDependents", parameters.orphan_dependents.map(Value::from));
-            set("dryRun", (!parameters.dry_run.is_empty()).then(|| json!(parameters.dry_run)));
-            Value::Object(query)
-        }
+        true => json!({
+            "gracePeriodSeconds": parameters.grace_period_seconds,
+            "propagationPolicy": parameters.propagation_policy,
+            "orphanDependents": parameters.orphan_dependents,
+            "dryRun": parameters.dry_run,
+        }),
         false => sub_body(call)?,
     };
     let delete = DeleteOptions::parse(&body)?;
