@@ -24,7 +24,7 @@ pub use build::json;
 pub use index::Index;
 pub use map::{Entry, IntoIter, Iter, Map, VacantEntry};
 pub use size::Size;
-pub use text::Unambiguous;
+pub use text::{ReadNested, Unambiguous, ValueVisitor};
 
 use shared::Shared;
 

@@ -1,13 +1,11 @@
 //! Decodes request bodies into JSON trees and finds duplicate fields. The parsers limit the depth,
 //! so that a deeply nested body is an error and not a stack overflow.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess};
 
 use super::negotiate::Syntax;
 use super::protobuf;
-use crate::json::{Map, Unambiguous, Value};
+use crate::json::{Map, ReadNested, Unambiguous, Value, ValueVisitor};
 use crate::value::DEPTH_MAX;
 
 /// A decoded body and the findings of strict decoding.
@@ -147,46 +145,12 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         self.found.value()?;
-        deserializer.deserialize_any(self)
+        deserializer.deserialize_any(ValueVisitor(self))
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
-    type Value = Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a JSON value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+impl<'de> ReadNested<'de> for Seed<'_> {
+    fn array<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
         let length = self.path.len();
         loop {
@@ -201,7 +165,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+    fn object<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         let length = self.path.len();
         while let Some(key) = fields.next_key::<String>()? {

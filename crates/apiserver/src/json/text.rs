@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 use smol_str::SmolStr;
 
-use super::{Map, Number, Value};
+use super::{Map, Value};
 
 /// JSON text, indented for `{:#}`.
 impl fmt::Display for Value {
@@ -41,13 +41,16 @@ impl Serialize for Map {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor::<false>)
+        deserializer.deserialize_any(ValueVisitor(Plain::<false>))
     }
 }
 
 impl<'de> Deserialize<'de> for Map {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MapVisitor::<false>)
+        match Value::deserialize(deserializer)? {
+            Value::Object(fields) => Ok(fields),
+            _ => Err(Error::custom("expected an object")),
+        }
     }
 }
 
@@ -56,21 +59,53 @@ pub struct Unambiguous(pub Value);
 
 impl<'de> Deserialize<'de> for Unambiguous {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor::<true>).map(Self)
+        deserializer.deserialize_any(ValueVisitor(Plain::<true>)).map(Self)
     }
 }
 
-/// Reads a value. Equal names are errors if `UNAMBIGUOUS`.
-#[derive(Clone, Copy)]
-struct ValueVisitor<const UNAMBIGUOUS: bool>;
+/// How arrays and objects are read.
+pub trait ReadNested<'de>: Sized {
+    /// Reads an array.
+    fn array<A: SeqAccess<'de>>(self, access: A) -> Result<Value, A::Error>;
+    /// Reads an object.
+    fn object<A: MapAccess<'de>>(self, access: A) -> Result<Value, A::Error>;
+}
 
+/// Reads a value.
 #[derive(Clone, Copy)]
-struct MapVisitor<const UNAMBIGUOUS: bool>;
+pub struct ValueVisitor<N>(pub N);
+
+/// Reads arrays and objects of any size. Equal names are errors if `UNAMBIGUOUS`.
+#[derive(Clone, Copy)]
+struct Plain<const UNAMBIGUOUS: bool>;
 
 /// Objects and arrays up to this size are read without intermediate allocations.
 const FEW: usize = 16;
 
-impl<'de, const UNAMBIGUOUS: bool> DeserializeSeed<'de> for ValueVisitor<UNAMBIGUOUS> {
+impl<'de, const UNAMBIGUOUS: bool> ReadNested<'de> for Plain<UNAMBIGUOUS> {
+    fn array<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items: SmallVec<[Value; FEW]> = SmallVec::new();
+        while let Some(item) = access.next_element_seed(ValueVisitor(self))? {
+            items.push(item);
+        }
+        Ok(Value::Array(items.into_iter().collect()))
+    }
+
+    fn object<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut fields: SmallVec<[(SmolStr, Value); FEW]> = SmallVec::new();
+        while let Some(name) = access.next_key()? {
+            fields.push((name, access.next_value_seed(ValueVisitor(self))?));
+        }
+        let read = fields.len();
+        let map = Map::from_iter(fields);
+        if UNAMBIGUOUS && map.len() < read {
+            return Err(Error::custom("two fields of an object have the same name"));
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+impl<'de, N: ReadNested<'de>> DeserializeSeed<'de> for ValueVisitor<N> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -78,28 +113,7 @@ impl<'de, const UNAMBIGUOUS: bool> DeserializeSeed<'de> for ValueVisitor<UNAMBIG
     }
 }
 
-impl<'de, const UNAMBIGUOUS: bool> Visitor<'de> for MapVisitor<UNAMBIGUOUS> {
-    type Value = Map;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a map")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Map, A::Error> {
-        let mut fields: SmallVec<[(SmolStr, Value); FEW]> = SmallVec::new();
-        while let Some(name) = access.next_key()? {
-            fields.push((name, access.next_value_seed(ValueVisitor::<UNAMBIGUOUS>)?));
-        }
-        let read = fields.len();
-        let map = Map::from_iter(fields);
-        if UNAMBIGUOUS && map.len() < read {
-            return Err(serde::de::Error::custom("two fields of an object have the same name"));
-        }
-        Ok(map)
-    }
-}
-
-impl<'de, const UNAMBIGUOUS: bool> Visitor<'de> for ValueVisitor<UNAMBIGUOUS> {
+impl<'de, N: ReadNested<'de>> Visitor<'de> for ValueVisitor<N> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +133,7 @@ impl<'de, const UNAMBIGUOUS: bool> Visitor<'de> for ValueVisitor<UNAMBIGUOUS> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+        Ok(value.into())
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
@@ -138,15 +152,11 @@ impl<'de, const UNAMBIGUOUS: bool> Visitor<'de> for ValueVisitor<UNAMBIGUOUS> {
         Ok(Value::Null)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut items: SmallVec<[Value; FEW]> = SmallVec::new();
-        while let Some(item) = access.next_element_seed(self)? {
-            items.push(item);
-        }
-        Ok(Value::Array(items.into_iter().collect()))
+    fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<Value, A::Error> {
+        self.0.array(access)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<Value, A::Error> {
-        MapVisitor::<UNAMBIGUOUS>.visit_map(access).map(Value::Object)
+        self.0.object(access)
     }
 }
