@@ -43,9 +43,9 @@ pub struct Lifecycle {
     /// The kubelet's decision about the pod.
     pub admit: Admission,
     /// The pull of the image.
-    pub pull: Pull,
+    pub pull: Attempt,
     /// The start of the container.
-    pub start: Start,
+    pub start: Attempt,
     /// When the container becomes ready.
     pub ready: Readiness,
     /// The run of the container: for ever, or until it exits.
@@ -70,21 +70,12 @@ pub enum Admission {
     },
 }
 
-/// The pull of an image.
+/// The pull of an image, or the start of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pull {
-    /// The duration of the pull.
+pub struct Attempt {
+    /// The time that it takes.
     pub time: JitteredDelay,
-    /// The failure of the pull; `None` if it succeeds.
-    pub failure: Option<Failure>,
-}
-
-/// The start of a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// The time from the pull to the start.
-    pub time: JitteredDelay,
-    /// The failure of the start; `None` if it succeeds.
+    /// Its failure; `None` if it succeeds.
     pub failure: Option<Failure>,
 }
 
@@ -161,6 +152,8 @@ pub struct JitteredDelay {
 }
 
 impl JitteredDelay {
+    const NONE: Self = Self { delay_ms: 0, jitter_ms: 0 };
+
     /// Draws a delay in milliseconds.
     pub fn draw(self, rng: &mut Pcg64Mcg) -> i64 {
         match self.jitter_ms {
@@ -318,12 +311,12 @@ fn one_line(error: &serde_saphyr::Error) -> String {
 impl Lifecycle {
     const IDLE: Self = Self {
         admit: Admission::Admit,
-        pull: Pull { time: JitteredDelay { delay_ms: 0, jitter_ms: 0 }, failure: None },
-        start: Start { time: JitteredDelay { delay_ms: 0, jitter_ms: 0 }, failure: None },
-        ready: Readiness::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
+        pull: Attempt { time: JitteredDelay::NONE, failure: None },
+        start: Attempt { time: JitteredDelay::NONE, failure: None },
+        ready: Readiness::After(JitteredDelay::NONE),
         run: Run::Forever,
-        stop: Stop::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
-        resize: Resize::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
+        stop: Stop::After(JitteredDelay::NONE),
+        resize: Resize::After(JitteredDelay::NONE),
     };
 }
 

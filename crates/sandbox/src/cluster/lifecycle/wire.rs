@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Admission, Error, Failure, JitteredDelay, Pull, Readiness, Resize, Run, Start, Stop};
+use super::{Admission, Error, Failure, JitteredDelay, Readiness, Resize, Run, Stop};
 use crate::duration::Duration;
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,34 +40,9 @@ pub(super) enum Stage {
         reason: Option<String>,
         message: Option<String>,
     },
-    Pull {
-        #[serde(default)]
-        delay: Duration,
-        #[serde(default)]
-        jitter: Duration,
-        #[serde(default)]
-        outcome: PullOutcome,
-        message: Option<String>,
-        times: Option<u32>,
-    },
-    Start {
-        #[serde(default)]
-        delay: Duration,
-        #[serde(default)]
-        jitter: Duration,
-        #[serde(default)]
-        outcome: StartOutcome,
-        message: Option<String>,
-        times: Option<u32>,
-    },
-    Ready {
-        #[serde(default)]
-        delay: Duration,
-        #[serde(default)]
-        jitter: Duration,
-        #[serde(default)]
-        outcome: ReadyOutcome,
-    },
+    Pull(Attempt<PullOutcome>),
+    Start(Attempt<StartOutcome>),
+    Ready(Timed<ReadyOutcome>),
     #[serde(rename_all = "camelCase")]
     Run {
         #[serde(default)]
@@ -80,14 +55,7 @@ pub(super) enum Stage {
         reason: Option<String>,
         times: Option<u32>,
     },
-    Stop {
-        #[serde(default)]
-        delay: Duration,
-        #[serde(default)]
-        jitter: Duration,
-        #[serde(default)]
-        outcome: StopOutcome,
-    },
+    Stop(Timed<StopOutcome>),
     Resize {
         #[serde(default)]
         delay: Duration,
@@ -97,6 +65,32 @@ pub(super) enum Stage {
         outcome: ResizeOutcome,
         message: Option<String>,
     },
+}
+
+/// A stage that takes a time.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Timed<O> {
+    #[serde(default)]
+    delay: Duration,
+    #[serde(default)]
+    jitter: Duration,
+    #[serde(default)]
+    outcome: O,
+}
+
+/// A stage that takes a time, and can fail.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Attempt<O> {
+    #[serde(default)]
+    delay: Duration,
+    #[serde(default)]
+    jitter: Duration,
+    #[serde(default)]
+    outcome: O,
+    message: Option<String>,
+    times: Option<u32>,
 }
 
 macro_rules! outcomes {
@@ -124,11 +118,11 @@ impl Stage {
     fn name(&self) -> &'static str {
         match self {
             Self::Admit { .. } => "admit",
-            Self::Pull { .. } => "pull",
-            Self::Start { .. } => "start",
-            Self::Ready { .. } => "ready",
+            Self::Pull(_) => "pull",
+            Self::Start(_) => "start",
+            Self::Ready(_) => "ready",
             Self::Run { .. } => "run",
-            Self::Stop { .. } => "stop",
+            Self::Stop(_) => "stop",
             Self::Resize { .. } => "resize",
         }
     }
@@ -163,21 +157,13 @@ impl Stage {
             Self::Admit { outcome, reason, message } => {
                 lifecycle.admit = admit(*outcome, reason.clone(), message.clone());
             }
-            Self::Pull { delay, jitter, outcome, message, times } => {
-                let failure = match outcome {
-                    PullOutcome::Pulled => None,
-                    PullOutcome::Fail => Some(failure(message, *times)),
-                };
-                lifecycle.pull = Pull { time: span(*delay, *jitter), failure };
+            Self::Pull(pull) => {
+                lifecycle.pull = pull.attempt(matches!(pull.outcome, PullOutcome::Fail));
             }
-            Self::Start { delay, jitter, outcome, message, times } => {
-                let failure = match outcome {
-                    StartOutcome::Started => None,
-                    StartOutcome::Fail => Some(failure(message, *times)),
-                };
-                lifecycle.start = Start { time: span(*delay, *jitter), failure };
+            Self::Start(start) => {
+                lifecycle.start = start.attempt(matches!(start.outcome, StartOutcome::Fail));
             }
-            Self::Ready { delay, jitter, outcome } => {
+            Self::Ready(Timed { delay, jitter, outcome }) => {
                 lifecycle.ready = match outcome {
                     ReadyOutcome::Ready => Readiness::After(span(*delay, *jitter)),
                     ReadyOutcome::Never => Readiness::Never,
@@ -194,7 +180,7 @@ impl Stage {
                     },
                 };
             }
-            Self::Stop { delay, jitter, outcome } => {
+            Self::Stop(Timed { delay, jitter, outcome }) => {
                 lifecycle.stop = match outcome {
                     StopOutcome::Stops => Stop::After(span(*delay, *jitter)),
                     StopOutcome::Ignores => Stop::Ignores,
@@ -222,8 +208,11 @@ fn admit(outcome: AdmitOutcome, reason: Option<String>, message: Option<String>)
     }
 }
 
-fn failure(message: &Option<String>, times: Option<u32>) -> Failure {
-    Failure { message: message.clone(), times }
+impl<O> Attempt<O> {
+    fn attempt(&self, fails: bool) -> super::Attempt {
+        let failure = Failure { message: self.message.clone(), times: self.times };
+        super::Attempt { time: span(self.delay, self.jitter), failure: fails.then_some(failure) }
+    }
 }
 
 fn exit_reason(exit_code: i32) -> String {
