@@ -347,23 +347,17 @@ fn collect(
         return Ok(());
     }
     if owners.contains(&OwnerState::Present) {
-        let store = writes.store();
-        let gone: Vec<String> = object
+        let gone: Vec<&str> = object
             .owner_references()
-            .filter(|owner| state(store, object, *owner) != OwnerState::Present)
-            .map(|owner| owner.uid.to_string())
+            .zip(&owners)
+            .filter(|(_, state)| **state != OwnerState::Present)
+            .map(|(owner, _)| owner.uid)
             .collect();
-        return writes.remove_owner_references(kind, object, |owner| {
-            gone.iter().any(|uid| uid == owner.uid)
-        });
+        return writes.remove_owner_references(kind, object, |owner| gone.contains(&owner.uid));
     }
     let has_dependents = writes.store().dependents(object.uid()).next().is_some();
-    let policy = if owners.contains(&OwnerState::DeletingDependents) && has_dependents {
-        Some(PropagationPolicy::Foreground)
-    } else {
-        None
-    };
-    writes.delete(kind, object, policy)
+    let is_foreground = owners.contains(&OwnerState::DeletingDependents) && has_dependents;
+    writes.delete(kind, object, is_foreground.then_some(PropagationPolicy::Foreground))
 }
 
 fn state(store: &Store, object: &Object, owner: OwnerReference<'_>) -> OwnerState {
