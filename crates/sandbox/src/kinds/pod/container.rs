@@ -184,20 +184,18 @@ fn text_of<'a>(field: &'a Field<'a>) -> Field<'a> {
 
 /// Upstream reports these fields without the index of the mount.
 fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut Causes) {
-    let sub_path = mounts.child("subPath");
-    let sub_path = sub_path.with_value(mount.child("subPath").value());
+    let at_mounts = mounts.with_value(mount.value());
+    let sub_path = at_mounts.child("subPath");
     causes.invalid_each(&sub_path, format::descending_path(sub_path.text()));
     let expression = mount.child("subPathExpr");
     if !expression.text().is_empty() {
         if !sub_path.text().is_empty() {
             causes.invalid(&expression, "subPathExpr and subPath are mutually exclusive");
         }
-        let path = mounts.child("subPathExpr");
-        let path = path.with_value(expression.value());
+        let path = at_mounts.child("subPathExpr");
         causes.invalid_each(&path, format::descending_path(path.text()));
     }
-    let propagation = mounts.child("mountPropagation");
-    let propagation = propagation.with_value(mount.child("mountPropagation").value());
+    let propagation = at_mounts.child("mountPropagation");
     causes.optional_choice(&propagation, &["Bidirectional", "HostToContainer", "None"]);
     let privileged = container.child("securityContext").child("privileged").is_true();
     if propagation.text() == "Bidirectional" && !privileged {

@@ -10,23 +10,19 @@ const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// The three probes of a container.
 pub(super) fn probes(container: &Field, grace_period: &Field, causes: &mut Causes) {
-    let liveness = container.child("livenessProbe");
-    if liveness.is_set() {
-        probe(&liveness, grace_period, causes);
-        succeeds_at_once(&liveness, causes);
-    }
-    let readiness = container.child("readinessProbe");
-    if readiness.is_set() {
-        probe(&readiness, grace_period, causes);
-        let grace = readiness.child("terminationGracePeriodSeconds");
-        if grace.is_set() {
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let probe = container.child(name);
+        if !probe.is_set() {
+            continue;
+        }
+        self::probe(&probe, grace_period, causes);
+        let grace = probe.child("terminationGracePeriodSeconds");
+        let threshold = probe.child("successThreshold");
+        if name != "readinessProbe" && threshold.int() != 1 {
+            causes.invalid_rendered(&threshold, threshold.int().to_string(), "must be 1");
+        } else if name == "readinessProbe" && grace.is_set() {
             causes.invalid(&grace, "must not be set for readinessProbes");
         }
-    }
-    let startup = container.child("startupProbe");
-    if startup.is_set() {
-        probe(&startup, grace_period, causes);
-        succeeds_at_once(&startup, causes);
     }
 }
 
@@ -53,13 +49,6 @@ fn probe(probe: &Field, grace_period: &Field, causes: &mut Causes) {
     let grace = probe.child("terminationGracePeriodSeconds");
     if grace.is_set() && grace.int() <= 0 {
         causes.invalid(&grace, "must be greater than 0");
-    }
-}
-
-fn succeeds_at_once(probe: &Field, causes: &mut Causes) {
-    let threshold = probe.child("successThreshold");
-    if threshold.int() != 1 {
-        causes.invalid_rendered(&threshold, threshold.int().to_string(), "must be 1");
     }
 }
 

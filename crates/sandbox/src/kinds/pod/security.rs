@@ -14,8 +14,8 @@ pub(super) fn pod_security_context(spec: &Field, causes: &mut Causes) {
         unix_id(&group, causes);
     }
     // shareProcessNamespace is in the spec, but upstream reports it in the security context.
-    let share = context.child("shareProcessNamespace");
-    let share = share.with_value(spec.child("shareProcessNamespace").value());
+    let at_context = context.with_value(spec.value());
+    let share = at_context.child("shareProcessNamespace");
     if share.is_true() && spec.child("hostPID").is_true() {
         causes.invalid(&share, "ShareProcessNamespace and HostPID cannot both be enabled");
     }

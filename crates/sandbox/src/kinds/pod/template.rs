@@ -35,12 +35,10 @@ pub(in crate::kinds) fn complete(template: &mut Fields) {
 
 /// Validates a pod template.
 pub(in crate::kinds) fn check(template: &Field, causes: &mut Causes) {
-    let metadata = template.child("metadata");
     // Upstream reports the template's labels and annotations without `metadata` in the path.
-    let (labels, annotations) = (template.child("labels"), template.child("annotations"));
-    metadata::labels(&labels.with_value(metadata.child("labels").value()), causes);
-    let annotations = annotations.with_value(metadata.child("annotations").value());
-    metadata::annotations(&annotations, causes);
+    let metadata = template.with_value(template.child("metadata").value());
+    metadata::labels(&metadata.child("labels"), causes);
+    metadata::annotations(&metadata.child("annotations"), causes);
     let spec = template.child("spec");
     spec::pod_spec(&spec, false, causes);
     let ephemeral = spec.child("ephemeralContainers");
