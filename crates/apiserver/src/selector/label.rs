@@ -103,52 +103,31 @@ fn number(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'a> {
-    Word(&'a str),
-    Symbol(&'a str),
-    End,
-}
-
-impl Token<'_> {
-    fn text(&self) -> &str {
-        match self {
-            Token::Word(text) | Token::Symbol(text) => text,
-            Token::End => "",
-        }
-    }
-}
+/// The tokens that are no words, the longer ones first.
+const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 struct Parser<'a> {
-    tokens: Vec<Token<'a>>,
+    tokens: Vec<&'a str>,
     position: usize,
 }
 
-fn tokens(text: &str) -> Vec<Token<'_>> {
+fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
-    let mut rest = text;
-    loop {
-        rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-        if rest.is_empty() {
-            tokens.push(Token::End);
-            return tokens;
-        }
-        let symbol = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"]
-            .into_iter()
-            .find(|symbol| rest.starts_with(symbol));
-        let length = match symbol {
-            Some(symbol) => symbol.len(),
-            None => rest
-                .find(['=', '!', '(', ')', ',', '>', '<', ' ', '\t', '\r', '\n'])
-                .unwrap_or(rest.len()),
-        };
-        let (token, after) = rest.split_at(length);
-        tokens.push(match symbol {
-            Some(_) => Token::Symbol(token),
-            None => Token::Word(token),
-        });
-        rest = after;
+    let mut rest = text.trim_start_matches(SPACES);
+    while !rest.is_empty() {
+        let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol));
+        let ends_word = |character| "=!(),><".contains(character) || SPACES.contains(&character);
+        let word = || rest.find(ends_word).unwrap_or(rest.len());
+        let (token, after) = rest.split_at(symbol.map_or_else(word, str::len));
+        tokens.push(token);
+        rest = after.trim_start_matches(SPACES);
     }
+    tokens
+}
+
+fn is_word(token: &str) -> bool {
+    !token.is_empty() && !SYMBOLS.contains(&token)
 }
 
 impl<'a> Parser<'a> {
@@ -156,74 +135,66 @@ impl<'a> Parser<'a> {
         Parser { tokens: tokens(text), position: 0 }
     }
 
-    fn peek(&self) -> Token<'a> {
-        self.tokens.get(self.position).copied().unwrap_or(Token::End)
+    /// The next token; empty at the end.
+    fn peek(&self) -> &'a str {
+        self.tokens.get(self.position).copied().unwrap_or_default()
     }
 
-    fn next(&mut self) -> Token<'a> {
+    fn word(&mut self) -> Result<&'a str, SelectorError> {
         let token = self.peek();
+        if !is_word(token) {
+            return Err(self.expected("identifier"));
+        }
         self.position += 1;
-        token
+        Ok(token)
     }
 
     fn requirements(&mut self) -> Result<Vec<Requirement>, SelectorError> {
         let mut requirements = Vec::new();
-        loop {
-            match self.peek() {
-                Token::Word(_) | Token::Symbol("!") => {}
-                Token::End => return Ok(requirements),
-                Token::Symbol(_) => {
-                    return Err(self.expected("!, identifier, or 'end of string'"));
-                }
+        while !self.peek().is_empty() {
+            if !self.begins_requirement() {
+                return Err(self.expected("!, identifier, or 'end of string'"));
             }
             let requirement = self.requirement().map_err(|SelectorError(problem)| {
                 SelectorError(format!("unable to parse requirement: {problem}"))
             })?;
             requirements.push(requirement);
             match self.peek() {
-                Token::End => return Ok(requirements),
-                Token::Symbol(",") => {
-                    self.next();
-                    if !matches!(self.peek(), Token::Word(_) | Token::Symbol("!")) {
-                        return Err(self.expected("identifier after ','"));
-                    }
-                }
-                Token::Word(_) | Token::Symbol(_) => {
-                    return Err(self.expected("',' or 'end of string'"));
-                }
+                "" => break,
+                "," => self.position += 1,
+                _ => return Err(self.expected("',' or 'end of string'")),
+            }
+            if !self.begins_requirement() {
+                return Err(self.expected("identifier after ','"));
             }
         }
+        Ok(requirements)
+    }
+
+    fn begins_requirement(&self) -> bool {
+        self.peek() == "!" || is_word(self.peek())
     }
 
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
-        let absent = self.peek() == Token::Symbol("!");
-        if absent {
-            self.next();
-        }
-        let Token::Word(key) = self.peek() else {
-            return Err(self.expected("identifier"));
-        };
-        self.next();
+        let absent = self.peek() == "!";
+        self.position += usize::from(absent);
+        let key = self.word()?;
         check_key(key)?;
         let operator = match self.peek() {
             _ if absent => Operator::DoesNotExist,
-            Token::End | Token::Symbol(",") => Operator::Exists,
-            Token::Word(_) | Token::Symbol(_) => self.operator(key)?,
+            "" | "," => Operator::Exists,
+            _ => self.operator(key)?,
         };
         Ok(Requirement { key: key.to_string(), operator })
     }
 
     fn operator(&mut self, key: &str) -> Result<Operator, SelectorError> {
         let operator = self.peek();
-        match operator {
-            Token::Word("in" | "notin") | Token::Symbol("=" | "==" | "!=" | ">" | "<") => {
-                self.next();
-            }
-            Token::Word(_) | Token::Symbol(_) | Token::End => {
-                return Err(self.expected("in, notin, =, ==, !=, gt, lt"));
-            }
+        if !["in", "notin", "=", "==", "!=", ">", "<"].contains(&operator) {
+            return Err(self.expected("in, notin, =, ==, !=, gt, lt"));
         }
-        match operator.text() {
+        self.position += 1;
+        match operator {
             "in" => self.values(key).map(Operator::In),
             "notin" => self.values(key).map(Operator::NotIn),
             "!=" => self.value(key).map(Operator::NotEquals),
@@ -234,15 +205,12 @@ impl<'a> Parser<'a> {
     }
 
     fn value(&mut self, key: &str) -> Result<String, SelectorError> {
-        match self.peek() {
-            Token::End | Token::Symbol(",") => Ok(String::new()),
-            Token::Word(value) => {
-                self.next();
-                check_value(key, 0, value)?;
-                Ok(value.to_string())
-            }
-            Token::Symbol(_) => Err(self.expected("identifier")),
+        if matches!(self.peek(), "" | ",") {
+            return Ok(String::new());
         }
+        let value = self.word()?;
+        check_value(key, 0, value)?;
+        Ok(value.to_string())
     }
 
     fn limit(&mut self, key: &str) -> Result<i64, SelectorError> {
@@ -257,43 +225,32 @@ impl<'a> Parser<'a> {
 
     /// `(a, b)`; an empty entry is the empty value, and so is an empty list.
     fn values(&mut self, key: &str) -> Result<Vec<String>, SelectorError> {
-        if self.peek() != Token::Symbol("(") {
-            return Err(SelectorError(format!("found '{}' expected: '('", self.peek().text())));
+        if self.peek() != "(" {
+            return Err(SelectorError(format!("found '{}' expected: '('", self.peek())));
         }
-        self.next();
         let mut values = Vec::new();
-        loop {
+        while self.peek() != ")" {
+            self.position += 1;
             let value = match self.peek() {
-                Token::Word(value) => {
-                    self.next();
-                    value
-                }
-                Token::Symbol("," | ")") => "",
-                Token::Symbol(_) | Token::End if values.is_empty() => {
-                    return Err(self.expected("',', ')' or identifier"));
-                }
-                Token::Symbol(_) | Token::End => {
-                    return Err(self.expected("',', or identifier"));
-                }
+                "," | ")" => "",
+                word if is_word(word) => self.word()?,
+                _ if values.is_empty() => return Err(self.expected("',', ')' or identifier")),
+                _ => return Err(self.expected("',', or identifier")),
             };
             check_value(key, values.len(), value)?;
             values.push(value.to_string());
-            match self.peek() {
-                Token::Symbol(")") => break,
-                Token::Symbol(",") => self.next(),
-                Token::Word(_) | Token::Symbol(_) | Token::End => {
-                    return Err(self.expected("',' or ')'"));
-                }
-            };
+            if !matches!(self.peek(), "," | ")") {
+                return Err(self.expected("',' or ')'"));
+            }
         }
-        self.next();
+        self.position += 1;
         values.sort();
         values.dedup();
         Ok(values)
     }
 
     fn expected(&self, what: &str) -> SelectorError {
-        SelectorError(format!("found '{}', expected: {what}", self.peek().text()))
+        SelectorError(format!("found '{}', expected: {what}", self.peek()))
     }
 }
 
