@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 use crate::json::{Map, Value};
 
@@ -93,7 +94,7 @@ fn values(
     let visited = match (before, after) {
         (_, None) => self::form(old, before, after, below),
         (None, _) => self::form(new, before, after, below),
-        _ if same_form(old, new) => self::form(new, before, after, below),
+        _ if discriminant(&old) == discriminant(&new) => self::form(new, before, after, below),
         // The type has several forms, and the value has changed its form.
         _ => match self::form(old, before, after, below) {
             Visited::Inner => self::form(new, before, after, below),
@@ -180,36 +181,26 @@ fn lists(
 }
 
 /// Compares the elements of two lists with one path element. Duplicates are one field.
-fn items(
+fn items<'a>(
     list: ListType<'_>,
     element: PathElement,
-    old: &[&Value],
-    new: &[&Value],
+    old: &[&'a Value],
+    new: &[&'a Value],
     below: &mut Comparison,
 ) {
+    let (were_many, are_many) = (old.len() > 1, new.len() > 1);
+    if were_many && are_many {
+        let change = (old != new).then_some(Change::Modified);
+        return below.insert(element, change, Comparison::default());
+    }
+    let one = |items: &[&'a Value]| if let [only] = items { Some(*only) } else { None };
     let mut inner = Comparison::default();
-    let change = match (old, new) {
-        ([_, _, ..], [_, _, ..]) => (old != new).then_some(Change::Modified),
-        ([_, _, ..], _) => {
-            if let [new] = new {
-                let change = values(list.elements, None, Some(new), &mut inner);
-                below.insert(element.clone(), change, std::mem::take(&mut inner));
-            }
-            Some(Change::Removed)
-        }
-        (_, [_, _, ..]) => {
-            if let [old] = old {
-                let change = values(list.elements, Some(old), None, &mut inner);
-                below.insert(element.clone(), change, std::mem::take(&mut inner));
-            }
-            Some(Change::Added)
-        }
-        (old, new) => {
-            let (old, new) = (old.first().copied(), new.first().copied());
-            values(list.elements, old, new, &mut inner)
-        }
-    };
-    below.insert(element, change, inner);
+    let change = values(list.elements, one(old), one(new), &mut inner);
+    below.insert(element.clone(), change, inner);
+    if were_many || are_many {
+        let change = if were_many { Change::Removed } else { Change::Added };
+        below.insert(element, Some(change), Comparison::default());
+    }
 }
 
 fn items_of(value: Option<&Value>) -> &[Value] {
@@ -224,13 +215,4 @@ fn leaf(before: Option<&Value>, after: Option<&Value>) -> Visited {
             (compare_values(before, after) != Ordering::Equal).then_some(Change::Modified)
         }
     })
-}
-
-fn same_form(one: Form<'_>, other: Form<'_>) -> bool {
-    matches!(
-        (one, other),
-        (Form::Map(_), Form::Map(_))
-            | (Form::Scalar(_), Form::Scalar(_))
-            | (Form::List(_), Form::List(_))
-    )
 }

@@ -160,24 +160,30 @@ impl Set {
 
     /// The paths in this set that are not in the other.
     pub fn difference(mut self, other: &Self) -> Self {
-        self.remove_all(other);
+        self.remove(other, false);
         self
     }
 
     /// Removes the paths of another set.
     pub(super) fn remove_all(&mut self, other: &Self) {
+        self.remove(other, false);
+    }
+
+    /// Removes the paths of another set, and maybe all that are below them.
+    fn remove(&mut self, other: &Self, with_children: bool) {
         self.members.retain(|element| !other.has_member(element));
         self.children.retain_mut(|(element, set)| {
-            other.below(element).is_none_or(|below| {
-                set.remove_all(below);
-                !set.is_empty()
-            })
+            !(with_children && other.has_member(element))
+                && other.below(element).is_none_or(|below| {
+                    set.remove(below, with_children);
+                    !set.is_empty()
+                })
         });
     }
 
     /// The paths in this set such that neither they nor one of their parents are in the other.
     pub(crate) fn recursive_difference(mut self, other: &Self) -> Self {
-        self.remove_all_with_children(other);
+        self.remove(other, true);
         self
     }
 
@@ -202,17 +208,6 @@ impl Set {
             }
         }
         wanted
-    }
-
-    fn remove_all_with_children(&mut self, other: &Self) {
-        self.members.retain(|element| !other.has_member(element));
-        self.children.retain_mut(|(element, set)| {
-            !other.has_member(element)
-                && other.below(element).is_none_or(|below| {
-                    set.remove_all_with_children(below);
-                    !set.is_empty()
-                })
-        });
     }
 
     /// Calls `visit` with each path: first those of one step, then those below each element.
