@@ -58,10 +58,8 @@ impl<'a> Field<'a> {
 
     /// The entries of a map, ordered by key.
     pub fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'_>)> {
-        let mut keys: Vec<&'a str> =
-            self.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
-        keys.sort_unstable();
-        keys.into_iter().map(|key| (key, self.key(key)))
+        let entries = self.value.as_object().into_iter().flatten();
+        entries.map(|(key, _)| (key.as_str(), self.key(key)))
     }
 
     /// The value; null if it is absent.

@@ -30,16 +30,11 @@ impl Path<'_> {
     fn write(self, text: &mut String) {
         match self {
             Self::Start(start) => text.push_str(start),
-            Self::Field(above, name) => {
+            Self::Field(above, name) | Self::Dotted(above, name) => {
                 above.write(text);
-                if !text.is_empty() {
+                if !text.is_empty() || matches!(self, Self::Dotted(..)) {
                     text.push('.');
                 }
-                text.push_str(name);
-            }
-            Self::Dotted(above, name) => {
-                above.write(text);
-                text.push('.');
                 text.push_str(name);
             }
             Self::Key(above, key) => {

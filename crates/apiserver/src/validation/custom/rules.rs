@@ -81,44 +81,26 @@ impl Walk<'_> {
             self.value(nested, path, value, &Before { old, is_unchanged });
         }
         match value {
-            Value::Object(fields) => self.fields(schema, path, fields, old, is_unchanged),
-            Value::Array(items) => self.items(schema, path, items, old, is_unchanged),
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let Some(of_field) = schema.field(name) else { continue };
+                    let old = old.and_then(|old| old.get(name));
+                    let path = match &schema.additional {
+                        Additional::Of(_) => Path::Key(&path, name),
+                        _ => Path::Field(&path, name),
+                    };
+                    self.value(of_field, path, value, &Before { old, is_unchanged });
+                }
+            }
+            Value::Array(items) => {
+                let Some(of_items) = &schema.items else { return };
+                let replaced = OldItems::new(schema, items, old, &mut self.causes.steps);
+                for (index, item) in items.iter().enumerate() {
+                    let before = Before { old: replaced.replaced_by(schema, item), is_unchanged };
+                    self.value(of_items, Path::Index(&path, index), item, &before);
+                }
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-
-    fn fields(
-        &mut self,
-        schema: &Schema,
-        path: Path<'_>,
-        fields: &crate::json::Map,
-        old: Option<&Value>,
-        is_unchanged: bool,
-    ) {
-        for (name, value) in fields {
-            let Some(of_field) = schema.field(name) else { continue };
-            let old = old.and_then(|old| old.get(name));
-            let path = match &schema.additional {
-                Additional::Of(_) => Path::Key(&path, name),
-                Additional::Unsaid | Additional::None | Additional::Any => Path::Field(&path, name),
-            };
-            self.value(of_field, path, value, &Before { old, is_unchanged });
-        }
-    }
-
-    fn items(
-        &mut self,
-        schema: &Schema,
-        path: Path<'_>,
-        items: &[Value],
-        old: Option<&Value>,
-        is_unchanged: bool,
-    ) {
-        let Some(of_items) = &schema.items else { return };
-        let old = OldItems::new(schema, items, old, &mut self.causes.steps);
-        for (index, item) in items.iter().enumerate() {
-            let before = Before { old: old.replaced_by(schema, item), is_unchanged };
-            self.value(of_items, Path::Index(&path, index), item, &before);
         }
     }
 
