@@ -19,15 +19,6 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// Maximum number of missing rights that a refusal lists.
 const LISTED_MAX: usize = 100;
 
-/// The object of a write, as far as it grants rights.
-#[derive(Clone, Copy)]
-enum Grant {
-    /// A Role or ClusterRole grants its rules.
-    Rules,
-    /// A RoleBinding or ClusterRoleBinding grants the rules of its role.
-    Binding,
-}
-
 struct Request<'a> {
     store: &'a Store,
     user: &'a User,
@@ -53,52 +44,17 @@ pub(crate) fn check(
     // does not allow it.
     let name = current.map_or("", Object::name);
     let request = Request { store, user, kind, namespace, name };
-    let Some(grant) = grant_of(request.kind) else { return Ok(()) };
-    if request.user.is_master()
-        || current.is_some_and(|current| changes_only_references(current, object))
-    {
+    let is = |other: &Kind| (kind.group, kind.kind) == (other.group, other.kind);
+    let is_role = is(&ROLE) || is(&CLUSTER_ROLE);
+    let grants = is_role || is(&ROLE_BINDING) || is(&CLUSTER_ROLE_BINDING);
+    let changes_grant = || current.is_none_or(|current| !changes_only_references(current, object));
+    if !grants || user.is_master() || !changes_grant() {
         return Ok(());
     }
-    let old = current.map_or(&Value::Null, Object::value);
-    match grant {
-        Grant::Rules => {
-            if request.may("escalate", request.kind.plural, request.name) {
-                return Ok(());
-            }
-            let rules = array(object, "/rules").iter().map(PolicyRule::of_json).collect();
-            request.confirm(object, rules)?;
-            if has_aggregation(object) || has_aggregation(old) {
-                let all = vec![PolicyRule::any_resource(), PolicyRule::any_path()];
-                let cause = "must have cluster-admin privileges to use the aggregationRule";
-                request.confirm(object, all).map_err(|_| request.forbidden(object, cause))?;
-            }
-            Ok(())
-        }
-        Grant::Binding => {
-            let reference = &object["roleRef"];
-            let (role_kind, name) = (string(reference, "/kind"), string(reference, "/name"));
-            let role = match role_kind {
-                "Role" => &ROLE,
-                "ClusterRole" => &CLUSTER_ROLE,
-                // Validation refuses it.
-                _ => return Ok(()),
-            };
-            if request.may("bind", role.plural, name) {
-                return Ok(());
-            }
-            let rules = role_rules(request.store, role, request.namespace, name)
-                .ok_or_else(|| Status::not_found(role, name))?;
-            request.confirm(object, rules)
-        }
+    if is_role {
+        return request.check_role(object, current.map_or(&Value::Null, Object::value));
     }
-}
-
-fn grant_of(kind: &Kind) -> Option<Grant> {
-    let is = |other: &Kind| (kind.group, kind.kind) == (other.group, other.kind);
-    if is(&ROLE) || is(&CLUSTER_ROLE) {
-        return Some(Grant::Rules);
-    }
-    (is(&ROLE_BINDING) || is(&CLUSTER_ROLE_BINDING)).then_some(Grant::Binding)
+    request.check_binding(object)
 }
 
 /// True if only owner references and finalizers change, as the garbage collector changes them.
@@ -119,6 +75,38 @@ fn has_aggregation(role: &Value) -> bool {
 }
 
 impl Request<'_> {
+    /// A Role or ClusterRole grants its rules.
+    fn check_role(&self, object: &Value, old: &Value) -> Result<(), Status> {
+        if self.may("escalate", self.kind.plural, self.name) {
+            return Ok(());
+        }
+        let rules = array(object, "/rules").iter().map(PolicyRule::of_json).collect();
+        self.confirm(object, rules)?;
+        if has_aggregation(object) || has_aggregation(old) {
+            let all = vec![PolicyRule::any_resource(), PolicyRule::any_path()];
+            let cause = "must have cluster-admin privileges to use the aggregationRule";
+            self.confirm(object, all).map_err(|_| self.forbidden(object, cause))?;
+        }
+        Ok(())
+    }
+
+    /// A RoleBinding or ClusterRoleBinding grants the rules of its role.
+    fn check_binding(&self, object: &Value) -> Result<(), Status> {
+        let reference = &object["roleRef"];
+        let role = match string(reference, "/kind") {
+            "Role" => &ROLE,
+            "ClusterRole" => &CLUSTER_ROLE,
+            // Validation refuses it.
+            _ => return Ok(()),
+        };
+        let name = string(reference, "/name");
+        if self.may("bind", role.plural, name) {
+            return Ok(());
+        }
+        let rules = role_rules(self.store, role, self.namespace, name);
+        self.confirm(object, rules.ok_or_else(|| Status::not_found(role, name))?)
+    }
+
     fn may(&self, verb: &str, resource: &str, name: &str) -> bool {
         let namespace = self.namespace;
         let target =

@@ -29,7 +29,6 @@ use self::machine::{Machine, Machines};
 use self::machine_state::{MachineChange, MachineState};
 use self::resize_state::ResizeState;
 use self::run::{PodEvent, PodRun};
-use self::status::HostAddress;
 use super::PodKey;
 use super::component_context::ComponentContext;
 use super::event::EventSubject;
@@ -404,10 +403,12 @@ impl Kubelet<'_, '_> {
     ) -> Result<PodRun, (String, String)> {
         admission::check(self.machine, object.value(), &pod.usage)?;
         let run = self.new_run(pod, object, granted)?;
-        match run.containers.iter().map(|container| &container.lifecycle.admit).find(rejects) {
-            Some(Admission::Reject { reason, message }) => Err((reason.clone(), message.clone())),
-            Some(Admission::Admit) | None => Ok(run),
+        for container in &run.containers {
+            if let Admission::Reject { reason, message } = &container.lifecycle.admit {
+                return Err((reason.clone(), message.clone()));
+            }
         }
+        Ok(run)
     }
 
     fn new_run(
@@ -492,8 +493,8 @@ impl Kubelet<'_, '_> {
         let report = report | (run.visible_states() != before) | self.finish_resize(pod, object);
         let PodStage::Running(run) = &pod.stage else { return };
         if report {
-            let address = HostAddress { host_ip: &self.machine.host_ip };
-            let status = status::of_run(run, object.value(), &address, self.context.now);
+            let host_ip = &self.machine.host_ip;
+            let status = status::of_run(run, object.value(), host_ip, self.context.now);
             pod.written = self.context.set_pod_status(object, status);
         }
         if run.phase().is_terminal() {
@@ -556,8 +557,8 @@ impl Kubelet<'_, '_> {
         };
         run.stop(self.context.now);
         run.pod_ip = None;
-        let address = HostAddress { host_ip: &self.machine.host_ip };
-        let mut status = status::of_run(&run, object.value(), &address, self.context.now);
+        let host_ip = &self.machine.host_ip;
+        let mut status = status::of_run(&run, object.value(), host_ip, self.context.now);
         if status["phase"] == "Pending" {
             status["phase"] = Value::from("Failed");
         }
@@ -569,12 +570,5 @@ impl Kubelet<'_, '_> {
         {
             self.context.remove_pod(&object);
         }
-    }
-}
-
-fn rejects(admit: &&Admission) -> bool {
-    match admit {
-        Admission::Admit => false,
-        Admission::Reject { .. } => true,
     }
 }

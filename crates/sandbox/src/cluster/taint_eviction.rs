@@ -23,13 +23,6 @@ pub(super) struct TaintEviction {
     planned: BTreeMap<PodKey, (Arc<str>, Timestamp)>,
 }
 
-/// The time for which a pod tolerates the taints of its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TolerationTime {
-    Forever,
-    For { ms: i64 },
-}
-
 impl TaintEviction {
     pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Object) {
         let all = node.value()["spec"]["taints"].as_array().into_iter().flatten();
@@ -57,22 +50,20 @@ impl TaintEviction {
     pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         let time = match self.taints.get(pod.node_name()) {
             Some(taints) if !pod.is_terminating() => toleration_time(pod.value(), taints),
-            Some(_) | None => TolerationTime::Forever,
+            Some(_) | None => None,
         };
-        if self.planned.is_empty() && time == TolerationTime::Forever {
+        if self.planned.is_empty() && time.is_none() {
             return;
         }
         let key = PodKey::of(pod);
         match time {
-            TolerationTime::Forever => {
-                self.planned.remove(&key);
-            }
-            TolerationTime::For { ms: 0 } => {
+            None => drop(self.planned.remove(&key)),
+            Some(0) => {
                 self.planned.remove(&key);
                 evict(context, pod);
             }
-            TolerationTime::For { ms } => {
-                let at = Timestamp(context.now.0 + ms);
+            Some(ms) => {
+                let at = Timestamp(context.now.0.saturating_add(ms));
                 // An earlier eviction time stays: time that has passed counts.
                 let planned = self.planned.get(&key).filter(|(uid, _)| **uid == *pod.uid());
                 if planned.is_none_or(|(_, planned)| at < *planned) {
@@ -102,8 +93,9 @@ impl TaintEviction {
     }
 }
 
-/// The shortest time for which the pod tolerates all taints.
-fn toleration_time(pod: &Value, taints: &[Taint]) -> TolerationTime {
+/// The shortest time in milliseconds for which the pod tolerates all taints; `None` if it tolerates
+/// them for ever.
+fn toleration_time(pod: &Value, taints: &[Taint]) -> Option<i64> {
     let tolerations: Vec<(Toleration, Option<i64>)> = pod["spec"]["tolerations"]
         .as_array()
         .into_iter()
@@ -114,16 +106,14 @@ fn toleration_time(pod: &Value, taints: &[Taint]) -> TolerationTime {
     for taint in taints {
         let mut tolerating = tolerations.iter().filter(|(t, _)| t.tolerates(taint)).peekable();
         if tolerating.peek().is_none() {
-            return TolerationTime::For { ms: 0 };
+            return Some(0);
         }
         for seconds in tolerating.filter_map(|(_, seconds)| *seconds) {
             let seconds = seconds.max(0);
             shortest = Some(shortest.map_or(seconds, |shortest| shortest.min(seconds)));
         }
     }
-    shortest.map_or(TolerationTime::Forever, |seconds| TolerationTime::For {
-        ms: seconds.saturating_mul(1000),
-    })
+    shortest.map(|seconds| seconds.saturating_mul(1000))
 }
 
 fn evict(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
@@ -148,7 +138,7 @@ mod tests {
     fn the_shortest_toleration_counts() {
         let taint =
             |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::NoExecute };
-        let check = |tolerations: Value, taints: &[&str], expected: TolerationTime| {
+        let check = |tolerations: Value, taints: &[&str], expected: Option<i64>| {
             let pod = json!({"spec": {"tolerations": tolerations}});
             let taints: Vec<Taint> = taints.iter().map(|key| taint(key)).collect();
             assert_eq!(toleration_time(&pod, &taints), expected, "{pod}");
@@ -156,16 +146,12 @@ mod tests {
         let forever = json!({"key": "a", "operator": "Exists"});
         let minute = json!({"key": "a", "operator": "Exists", "tolerationSeconds": 60});
         let second = json!({"key": "b", "operator": "Exists", "tolerationSeconds": 1});
-        check(json!([]), &["a"], TolerationTime::For { ms: 0 });
-        check(json!([forever]), &["a"], TolerationTime::Forever);
-        check(json!([forever, minute]), &["a"], TolerationTime::For { ms: 60_000 });
-        check(json!([minute, second]), &["a", "b"], TolerationTime::For { ms: 1_000 });
-        check(json!([minute]), &["a", "b"], TolerationTime::For { ms: 0 });
-        check(json!([{"operator": "Exists"}]), &["a", "b"], TolerationTime::Forever);
-        check(
-            json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]),
-            &["a"],
-            TolerationTime::For { ms: 0 },
-        );
+        check(json!([]), &["a"], Some(0));
+        check(json!([forever]), &["a"], None);
+        check(json!([forever, minute]), &["a"], Some(60_000));
+        check(json!([minute, second]), &["a", "b"], Some(1_000));
+        check(json!([minute]), &["a", "b"], Some(0));
+        check(json!([{"operator": "Exists"}]), &["a", "b"], None);
+        check(json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]), &["a"], Some(0));
     }
 }

@@ -76,23 +76,15 @@ impl fmt::Display for AppliedObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { document, object, result, .. } = self;
         let object = if object.is_empty() { String::new() } else { format!(" {object}") };
+        write!(formatter, "document {document}")?;
         match result {
-            Ok(ApplyOutcome::Created) => write!(formatter, "document {document}:{object} created"),
-            Ok(ApplyOutcome::Configured) => {
-                write!(formatter, "document {document}:{object} configured")
+            Ok(ApplyOutcome::Created) => write!(formatter, ":{object} created"),
+            Ok(ApplyOutcome::Configured) => write!(formatter, ":{object} configured"),
+            Ok(ApplyOutcome::Unchanged) => write!(formatter, ":{object} unchanged"),
+            Err(error @ (ApplyError::NotServed { .. } | ApplyError::Refused(_))) => {
+                write!(formatter, "{object}: {error}")
             }
-            Ok(ApplyOutcome::Unchanged) => {
-                write!(formatter, "document {document}:{object} unchanged")
-            }
-            Err(
-                error @ (ApplyError::Syntax(_)
-                | ApplyError::NoObject
-                | ApplyError::Missing(_)
-                | ApplyError::Owned(_)),
-            ) => {
-                write!(formatter, "document {document}{object} {error}")
-            }
-            Err(error) => write!(formatter, "document {document}{object}: {error}"),
+            Err(error) => write!(formatter, "{object} {error}"),
         }
     }
 }

@@ -10,15 +10,9 @@ use crate::condition;
 use crate::json::{Map, Value, json};
 use crate::value::text;
 
-/// The node's addresses in the status.
-#[derive(Clone, Debug)]
-pub(super) struct HostAddress<'a> {
-    pub host_ip: &'a str,
-}
-
 /// The status of an admitted pod. Keeps the fields of others in the old status: their conditions
 /// and the qosClass.
-pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp) -> Value {
+pub(super) fn of_run(run: &PodRun, pod: &Value, host_ip: &str, now: Timestamp) -> Value {
     let old = &pod["status"];
     let phase = run.phase();
     let mut status = Map::new();
@@ -31,8 +25,8 @@ pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Tim
     status.insert("startTime", json!(rfc3339(run.started_at)));
     status.insert("observedGeneration", generation(pod));
     status.insert("conditions", conditions(run, phase, pod, now).into());
-    status.insert("hostIP", json!(host.host_ip));
-    status.insert("hostIPs", json!([{"ip": host.host_ip}]));
+    status.insert("hostIP", json!(host_ip));
+    status.insert("hostIPs", json!([{"ip": host_ip}]));
     if let Some(ip) = &run.pod_ip {
         status.insert("podIP", json!(**ip));
         status.insert("podIPs", json!([{"ip": **ip}]));

@@ -184,15 +184,20 @@ fn a_no_execute_taint_evicts() {
         json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}]),
     ));
     sim.create_pod(tolerating("all", json!([{"key": "k", "operator": "Exists"}])));
+    sim.create_pod(tolerating(
+        "long",
+        json!([{"key": "k", "operator": "Exists", "effect": "NoExecute",
+            "tolerationSeconds": i64::MAX}]),
+    ));
     sim.run_for(1_000);
     sim.taint("node-0001", json!([{"key": "k", "effect": "NoExecute"}]));
     sim.run_for(1_000);
-    let there = |sim: &Sim| ["none", "some", "all"].map(|name| sim.pod(name).is_some());
-    assert_eq!(there(&sim), [false, true, true]);
+    let there = |sim: &Sim| ["none", "some", "all", "long"].map(|name| sim.pod(name).is_some());
+    assert_eq!(there(&sim), [false, true, true, true]);
     sim.run_for(18_000);
-    assert_eq!(there(&sim), [false, true, true]);
+    assert_eq!(there(&sim), [false, true, true, true]);
     sim.run_for(2_000);
-    assert_eq!(there(&sim), [false, false, true]);
+    assert_eq!(there(&sim), [false, false, true, true]);
     assert!(sim.events("some").iter().any(|e| e.contains("Marking for deletion Pod default/some")));
 }
 
