@@ -67,13 +67,8 @@ impl ComponentContext<'_> {
     ) -> Option<Arc<Object>> {
         let mut updated = pod.value().clone();
         updated["status"] = status;
-        let written = self.registry.update_known(
-            &POD,
-            Endpoint::Status,
-            pod,
-            updated,
-            &WriteOptions::at(self.now),
-        );
+        let options = WriteOptions::at(self.now);
+        let written = self.registry.update_known(&POD, Endpoint::Status, pod, updated, &options);
         self.settle("pod status", pod.name(), written)
     }
 
@@ -167,22 +162,16 @@ impl ComponentContext<'_> {
 
     /// Renews a node's lease, or creates it.
     pub(super) fn renew_lease(&mut self, name: &str, uid: &str) {
-        let time = json!(rfc3339_micro(self.now));
+        let (time, options) = (json!(rfc3339_micro(self.now)), WriteOptions::at(self.now));
         let written = match self.registry.store().find(&LEASE, LEASE_NAMESPACE, name) {
             Some(lease) => {
                 let mut lease = lease.read().into_owned();
                 lease["spec"]["renewTime"] = time;
-                self.registry.update(
-                    &LEASE,
-                    LEASE_NAMESPACE,
-                    name,
-                    lease,
-                    &WriteOptions::at(self.now),
-                )
+                self.registry.update(&LEASE, LEASE_NAMESPACE, name, lease, &options)
             }
             None => {
                 let lease = self.lease(name, uid, time);
-                self.registry.create(&LEASE, LEASE_NAMESPACE, lease, &WriteOptions::at(self.now))
+                self.registry.create(&LEASE, LEASE_NAMESPACE, lease, &options)
             }
         };
         self.settle("lease", name, written);
@@ -234,13 +223,9 @@ impl ComponentContext<'_> {
                 match self.registry.store().find(&EVENT, namespace, &name) {
                     Some(event) => {
                         let event = repeat(&event.read(), count, self.now);
-                        let written = self.registry.update(
-                            &EVENT,
-                            namespace,
-                            &name,
-                            event,
-                            &WriteOptions::at(self.now),
-                        );
+                        let options = WriteOptions::at(self.now);
+                        let written =
+                            self.registry.update(&EVENT, namespace, &name, event, &options);
                         self.settle("event", &name, written);
                     }
                     None => {

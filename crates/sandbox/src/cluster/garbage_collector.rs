@@ -18,9 +18,7 @@ use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
 use crate::registry::{CLEANUP, Endpoint, FOREGROUND, ORPHAN, Patch, Registry};
 use crate::status::Status;
-use crate::store::{
-    Action, Change, DeleteOptions, Preconditions, PropagationPolicy, Store, WriteOptions,
-};
+use crate::store::{Action, Change, DeleteOptions, PropagationPolicy, Store, WriteOptions};
 
 /// The garbage collector and the namespace controller.
 #[derive(Debug, Default)]
@@ -397,14 +395,8 @@ impl WriteBudget<'_> {
         object: &Object,
         policy: Option<PropagationPolicy>,
     ) -> Result<(), Status> {
-        let delete = DeleteOptions {
-            propagation_policy: policy,
-            preconditions: Preconditions {
-                uid: Some(object.uid().to_string()),
-                resource_version: None,
-            },
-            grace_period_seconds: None,
-        };
+        let of_object = DeleteOptions::default().with_uid(object.uid());
+        let delete = DeleteOptions { propagation_policy: policy, ..of_object };
         self.remaining = self.remaining.saturating_sub(1);
         self.registry
             .delete(kind, object.namespace(), object.name(), &delete, &self.options)
