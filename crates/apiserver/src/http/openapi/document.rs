@@ -84,11 +84,10 @@ const PATCH_TYPES: [&str; 4] = [
 
 fn operation(kind: &Kind, verb: Verb, of: Option<Subresource>) -> Value {
     let of = of.map(Subresource::name).unwrap_or_default();
-    let parameters: Vec<Value> = parameters(verb).iter().map(Parameter::document).collect();
     let mut operation = json!({
         "description": format!("{} {}", verb.name(), kind.kind),
         "operationId": format!("{}{}{}{of}", verb.name(), kind.group.replace('.', ""), kind.kind),
-        "parameters": parameters,
+        "parameters": parameters(verb),
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": action(verb),
         "x-kubernetes-group-version-kind":
@@ -114,61 +113,39 @@ fn action(verb: Verb) -> &'static str {
     }
 }
 
-struct Parameter {
-    name: &'static str,
-    type_name: &'static str,
-}
+/// The name and the type of a parameter.
+type Parameter = (&'static str, &'static str);
 
-impl Parameter {
-    fn document(&self) -> Value {
-        json!({
-            "name": self.name, "in": "query",
-            "schema": {"type": self.type_name, "uniqueItems": true},
-        })
-    }
-}
-
-const fn text(name: &'static str) -> Parameter {
-    Parameter { name, type_name: "string" }
-}
-
-const fn integer(name: &'static str) -> Parameter {
-    Parameter { name, type_name: "integer" }
-}
-
-const fn boolean(name: &'static str) -> Parameter {
-    Parameter { name, type_name: "boolean" }
-}
-
-static WRITE: &[Parameter] = &[text("dryRun"), text("fieldManager"), text("fieldValidation")];
-
-static DELETE: &[Parameter] = &[
-    text("dryRun"),
-    integer("gracePeriodSeconds"),
-    boolean("orphanDependents"),
-    text("propagationPolicy"),
+const WRITE: &[Parameter] =
+    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
+const DELETE: &[Parameter] = &[
+    ("dryRun", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
+];
+const LIST: &[Parameter] = &[
+    ("allowWatchBookmarks", "boolean"),
+    ("continue", "string"),
+    ("fieldSelector", "string"),
+    ("labelSelector", "string"),
+    ("limit", "integer"),
+    ("resourceVersion", "string"),
+    ("resourceVersionMatch", "string"),
+    ("sendInitialEvents", "boolean"),
+    ("timeoutSeconds", "integer"),
+    ("watch", "boolean"),
 ];
 
-static LIST: &[Parameter] = &[
-    boolean("allowWatchBookmarks"),
-    text("continue"),
-    text("fieldSelector"),
-    text("labelSelector"),
-    integer("limit"),
-    text("resourceVersion"),
-    text("resourceVersionMatch"),
-    boolean("sendInitialEvents"),
-    integer("timeoutSeconds"),
-    boolean("watch"),
-];
-
-fn parameters(verb: Verb) -> &'static [Parameter] {
-    match verb {
+fn parameters(verb: Verb) -> Value {
+    let parameters = match verb {
         Verb::Create | Verb::Update | Verb::Patch => WRITE,
         Verb::Delete | Verb::DeleteCollection => DELETE,
         Verb::List | Verb::Watch => LIST,
         Verb::Get => &[],
-    }
+    };
+    let document = |(name, type_name): &Parameter| json!({"name": name, "in": "query", "schema": {"type": type_name, "uniqueItems": true}});
+    parameters.iter().map(document).collect()
 }
 
 /// In v3 a `$ref` has no sibling fields, so a reference with a description is wrapped in `allOf`.
