@@ -18,5 +18,5 @@ pub use effect::{
 };
 pub use matching::{Match, RequestInfo};
 pub use parse::{Error, TEXT_BYTES_MAX, parse};
-pub use point::{Point, PointInChunk, Progress};
+pub use point::{Point, Progress};
 pub use table::{ActiveRule, RULES_MAX, Rule, RuleTable, Schedule, TooManyRules};

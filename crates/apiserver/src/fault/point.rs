@@ -28,15 +28,6 @@ pub struct Progress {
     objects: u64,
 }
 
-/// Where the point is, relative to a chunk of the response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PointInChunk {
-    /// Behind the chunk: all of it is sent.
-    Later,
-    /// In the chunk, after this number of bytes.
-    At(usize),
-}
-
 impl Progress {
     /// The start of a response.
     pub const fn new(point: Point) -> Self {
@@ -57,10 +48,11 @@ impl Progress {
         self.point.time
     }
 
-    /// Counts the next chunk, in which objects end at the offsets `ends`.
-    pub fn take(&mut self, length: usize, ends: &[usize]) -> PointInChunk {
+    /// Counts the next chunk, in which objects end at the offsets `ends`. Returns the number of
+    /// bytes before the point; `None` if it is behind the chunk.
+    pub fn take(&mut self, length: usize, ends: &[usize]) -> Option<usize> {
         if self.is_reached() {
-            return PointInChunk::At(0);
+            return Some(0);
         }
         let by_bytes = self.point.bytes.map(|most| left(most, self.bytes));
         let by_objects = self
@@ -70,7 +62,7 @@ impl Progress {
         let at = by_bytes.into_iter().chain(by_objects).min().filter(|at| *at <= length);
         self.bytes += length as u64;
         self.objects += ends.len() as u64;
-        at.map_or(PointInChunk::Later, PointInChunk::At)
+        at
     }
 }
 
@@ -82,7 +74,7 @@ fn left(most: u64, passed: u64) -> usize {
 mod tests {
     use super::*;
 
-    fn pieces(point: Point, pieces: &[(usize, &[usize])]) -> Vec<PointInChunk> {
+    fn pieces(point: Point, pieces: &[(usize, &[usize])]) -> Vec<Option<usize>> {
         let mut progress = Progress::new(point);
         pieces.iter().map(|(length, ends)| progress.take(*length, ends)).collect()
     }
@@ -94,19 +86,18 @@ mod tests {
         let response: [(usize, &[usize]); 3] = [(10, &[4, 10]), (10, &[10]), (10, &[5, 10])];
         let bytes = |bytes| Point { bytes: Some(bytes), ..Point::default() };
         let objects = |objects| Point { objects: Some(objects), ..Point::default() };
-        use PointInChunk::{At, Later};
-        assert_eq!(pieces(Point::default(), &response)[0], At(0));
-        assert_eq!(pieces(bytes(0), &response)[0], At(0));
-        assert_eq!(pieces(bytes(7), &response)[0], At(7));
-        assert_eq!(pieces(bytes(15), &response)[..2], [Later, At(5)]);
-        assert_eq!(pieces(bytes(20), &response)[..2], [Later, At(10)]);
-        assert_eq!(pieces(bytes(100), &response), [Later, Later, Later]);
-        assert_eq!(pieces(objects(1), &response)[0], At(4));
-        assert_eq!(pieces(objects(3), &response)[..2], [Later, At(10)]);
-        assert_eq!(pieces(objects(4), &response), [Later, Later, At(5)]);
+        assert_eq!(pieces(Point::default(), &response)[0], Some(0));
+        assert_eq!(pieces(bytes(0), &response)[0], Some(0));
+        assert_eq!(pieces(bytes(7), &response)[0], Some(7));
+        assert_eq!(pieces(bytes(15), &response)[..2], [None, Some(5)]);
+        assert_eq!(pieces(bytes(20), &response)[..2], [None, Some(10)]);
+        assert_eq!(pieces(bytes(100), &response), [None, None, None]);
+        assert_eq!(pieces(objects(1), &response)[0], Some(4));
+        assert_eq!(pieces(objects(3), &response)[..2], [None, Some(10)]);
+        assert_eq!(pieces(objects(4), &response), [None, None, Some(5)]);
         let both = Point { bytes: Some(12), objects: Some(4), time: None };
-        assert_eq!(pieces(both, &response)[..2], [Later, At(2)]);
+        assert_eq!(pieces(both, &response)[..2], [None, Some(2)]);
         let timed = Point { time: Some(Duration(5)), ..Point::default() };
-        assert_eq!(pieces(timed, &response), [Later, Later, Later]);
+        assert_eq!(pieces(timed, &response), [None, None, None]);
     }
 }

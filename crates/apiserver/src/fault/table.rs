@@ -4,7 +4,8 @@
 use everynode_core::api::Timestamp;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use super::effect::{Fault, InjectedError, Restart};
 use super::matching::{Match, RequestInfo};
@@ -49,17 +50,7 @@ pub struct Rule {
     pub fault: Fault,
     /// The counters of a printed rule, which are ignored when it is read.
     #[serde(rename = "status", default, skip_serializing)]
-    _status: Ignored,
-}
-
-/// Any value, which is ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Ignored;
-
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
-    }
+    _status: IgnoredAny,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::time::Instant;
 
-use crate::fault::{InvalidUtf8, Point, PointInChunk, Progress, invalidate, object_ends};
+use crate::fault::{InvalidUtf8, Point, Progress, invalidate, object_ends};
 use crate::http::connection::Connection;
 use crate::http::respond::Body;
 
@@ -132,7 +132,7 @@ impl FaultyBody {
             }
         };
         let ends = object_ends(&chunk, self.is_watch);
-        if let PointInChunk::At(offset) = self.progress.take(chunk.len(), &ends) {
+        if let Some(offset) = self.progress.take(chunk.len(), &ends) {
             self.state = State::AtPoint;
             self.rest = Some(chunk.split_off(offset));
         }
