@@ -144,7 +144,10 @@ fn parameters(verb: Verb) -> Value {
         Verb::List | Verb::Watch => LIST,
         Verb::Get => &[],
     };
-    let document = |(name, type_name): &Parameter| json!({"name": name, "in": "query", "schema": {"type": type_name, "uniqueItems": true}});
+    let document = |(name, type_name): &Parameter| {
+        let schema = json!({ "type": type_name, "uniqueItems": true });
+        json!({ "name": name, "in": "query", "schema": schema })
+    };
     parameters.iter().map(document).collect()
 }
 
